@@ -1,0 +1,6 @@
+//! kloop
+pub mod error;
+pub mod logging;
+pub mod protocol;
+mod sync;
+pub mod time;

@@ -1,0 +1,2 @@
+//! One file per API: its declaration, all versions.
+pub mod metadata;
