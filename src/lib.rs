@@ -1,6 +1,7 @@
 //! kloop
 pub mod error;
 pub mod logging;
+pub mod net;
 pub mod protocol;
 mod sync;
 pub mod time;

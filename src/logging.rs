@@ -97,10 +97,8 @@ mod tests {
     fn a_long_line_is_cut_at_a_character() {
         let seen = Arc::new(Mutex::new(String::new()));
         let keep = Arc::clone(&seen);
-        let logger = Logger::new(
-            Level::Warn,
-            Arc::new(move |_, line: &str| keep.lock().push_str(line)),
-        );
+        let logger =
+            Logger::new(Level::Warn, Arc::new(move |_, line: &str| keep.lock().push_str(line)));
         logger.line(Level::Info, format_args!("not wanted"));
         logger.line(Level::Warn, format_args!("{}", "é".repeat(MAX_LINE)));
         assert_eq!(*seen.lock(), "é".repeat(MAX_LINE / 2));

@@ -1,7 +1,9 @@
 //! The atomics and locks the crate uses, in one place, so that loom can stand in for them.
 
 pub(crate) use std::sync::Arc;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 /// A short lock. A panic while it is held does not poison it: what the lock guards says itself
 /// whether it can still be used.

@@ -1,0 +1,236 @@
+//! The network engine: sockets, frames, buffers, timers. A frame has a size here and no meaning:
+//! this layer names no Kafka message, no client and no broker.
+//!
+//! **Words.** A *channel* is one socket with its receive and its queue of sends. A *connection id*
+//! ([`ConnId`]) names a channel from outside and carries a generation, so that a stale one is
+//! refused. An *owner* ([`Owner`]) is whom the channel's news is for: a client or a broker.
+//!
+//! **One turn**: [`Selectable::wait`] sleeps and collects readiness → the driver takes one
+//! [`Notice`] after the other with [`Selectable::next_notice`] and hands it to its owner, which
+//! takes frames and queues sends → [`Selectable::flush`] writes, once per channel →
+//! [`Selectable::settle`] leaves the descriptor readable if anything is left to do.
+//!
+//! **Who owns a buffer when.** Bytes are received in bulk into a block; frames are cut out of it in
+//! place as [`SharedLease`]s and keep the block alive. A send is a scratch block of encoded headers
+//! with shared pieces between; each piece is dropped when the kernel has its last byte.
+
+pub mod pool;
+pub mod ring;
+pub mod selector;
+pub mod slots;
+pub mod sys;
+pub mod timers;
+
+use crate::error::Error;
+use crate::time::Instant;
+use core::time::Duration;
+pub use pool::{AppendBlock, BufferPool, Lease, SharedLease};
+use std::net::SocketAddr;
+
+/// Names a channel; the generation makes a stale id an error, never another channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId(u64);
+
+impl ConnId {
+    /// An id from a table index and a generation. The generation is never 0.
+    pub const fn new(index: u32, generation: u32) -> Self {
+        ConnId((generation as u64) << 32 | index as u64)
+    }
+
+    /// The id as one number, for hosts and log lines. Never 0.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// The id with this number; whether it names a live channel shows when it is used.
+    pub const fn from_raw(raw: u64) -> Self {
+        ConnId(raw)
+    }
+
+    /// The index in the channel table, below the configured number of channels: a place for the
+    /// owner's own per-connection state.
+    pub const fn index(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+
+    /// The generation.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// Whom a channel's news is for. The network layer carries it and never looks into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner(pub u32);
+
+/// What happened on a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A listener took a connection. The channel is ready; frames may follow.
+    Accepted,
+    /// A connect that was asked for is established.
+    Connected,
+    /// There are bytes: take frames with [`Selectable::next_frame`] until it gives none.
+    Frames,
+    /// The queue of sends was over its limit and has room again.
+    Drained,
+    /// A send that asked for it is wholly written; the number is its token.
+    Sent(u64),
+    /// The channel is gone, and its id with it. Always the last notice of a channel; the owner's
+    /// own [`Selectable::close`] gives none.
+    Closed(CloseReason),
+}
+
+/// Why a channel ended, when its owner did not end it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer closed in order.
+    PeerClosed,
+    /// The operating system reported an error on the socket; `errno`.
+    Io(i32),
+    /// The connect failed; `errno`.
+    ConnectFailed(i32),
+    /// The peer announced a frame of negative size.
+    NegativeSize,
+    /// The peer announced a frame over the limit; the first four bytes.
+    TooLarge(u32),
+    /// The first bytes are HTTP, not Kafka.
+    Http,
+    /// The first bytes are a TLS handshake on a plaintext port.
+    Tls,
+    /// Nothing happened for the channel's idle time.
+    Idle,
+}
+
+impl CloseReason {
+    /// A clear text for the log.
+    pub fn text(self) -> &'static str {
+        match self {
+            CloseReason::PeerClosed => "the peer closed the connection",
+            CloseReason::Io(_) => "the socket failed",
+            CloseReason::ConnectFailed(_) => "the connect failed",
+            CloseReason::NegativeSize => "the peer announced a frame of negative size",
+            CloseReason::TooLarge(_) => "the peer announced a frame over the size limit",
+            CloseReason::Http => "the peer speaks HTTP to a Kafka port",
+            CloseReason::Tls => "the peer speaks TLS to a plaintext port",
+            CloseReason::Idle => "idle for too long",
+        }
+    }
+}
+
+/// What a new channel is given.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelOptions {
+    /// Whom its news is for.
+    pub owner: Owner,
+    /// Frames larger than this end the channel. At most the pool's largest block.
+    pub receive_max: usize,
+    /// The first receive block, at most 16 KiB.
+    pub receive_first: usize,
+    /// The channel ends when nothing happened for so long; zero for never.
+    pub max_idle: Duration,
+    /// `SO_SNDBUF`; `None` keeps the system's default.
+    pub send_buffer: Option<usize>,
+    /// `SO_RCVBUF`; `None` keeps the system's default.
+    pub receive_buffer: Option<usize>,
+}
+
+/// Why a send cannot be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendRefused {
+    /// The channel has ended.
+    Stale,
+    /// The channel's queue is full: wait for [`Notice::Drained`].
+    Full,
+    /// The pool has no block now: try again in a later turn.
+    NoMemory,
+}
+
+impl From<SendRefused> for Error {
+    fn from(refused: SendRefused) -> Self {
+        match refused {
+            SendRefused::Stale => Error::Stale,
+            SendRefused::Full => Error::Exhausted("the connection's send queue"),
+            SendRefused::NoMemory => Error::Exhausted("the buffer pool"),
+        }
+    }
+}
+
+/// The network as clients and brokers see it: the real [`selector::Selector`], or a simulated one.
+/// One thread at a time.
+pub trait Selectable {
+    /// Starts a connect; [`Notice::Connected`] or [`Notice::Closed`] follows.
+    ///
+    /// # Errors
+    /// No room for another channel, or the system refuses a socket.
+    fn connect(&mut self, to: SocketAddr, options: &ChannelOptions) -> Result<ConnId, Error>;
+
+    /// Ends a channel now: queued sends and unread bytes are dropped, no notice follows. A stale id
+    /// is ignored.
+    fn close(&mut self, conn: ConnId);
+
+    /// Ends a channel once its queued sends are written, or at its peer's close; nothing more is
+    /// read from it. No notice follows.
+    fn close_after_flush(&mut self, conn: ConnId);
+
+    /// Takes the next complete frame, without its four size bytes; reads from the socket when the
+    /// bytes at hand hold none. `None` when there is none now, the channel is muted, the turn's
+    /// budget is used up or memory is out: a [`Notice::Frames`] will follow when that changes.
+    fn next_frame(&mut self, conn: ConnId) -> Option<SharedLease>;
+
+    /// Stops reading from a channel; its sends go on.
+    fn mute(&mut self, conn: ConnId);
+
+    /// Reads again. What is already at hand is announced with [`Notice::Frames`].
+    fn unmute(&mut self, conn: ConnId);
+
+    /// Begins a frame to `conn` with `scratch` bytes of room for what the caller encodes, besides
+    /// the four size bytes, which are kept free in front. A send that is not given to
+    /// [`Selectable::send`] must be dropped or given to it never; dropping it is a cancel.
+    ///
+    /// # Errors
+    /// [`SendRefused`]: nothing was begun.
+    fn begin_send(&mut self, conn: ConnId, scratch: usize) -> Result<SendBuilder, SendRefused>;
+
+    /// Queues a finished frame; it leaves at the next [`Selectable::flush`]. With a `token`,
+    /// [`Notice::Sent`] follows when its last byte is written.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if the channel ended since the send was begun; the send is dropped.
+    fn send(&mut self, conn: ConnId, send: SendBuilder, token: Option<u64>) -> Result<(), Error>;
+
+    /// Whether the channel takes another send now.
+    fn can_send(&self, conn: ConnId) -> bool;
+
+    /// Bytes queued and not yet written; 0 for a stale id.
+    fn queued(&self, conn: ConnId) -> usize;
+
+    /// The peer's address, while the channel lives.
+    fn peer(&self, conn: ConnId) -> Option<SocketAddr>;
+
+    /// The local address, while the channel lives.
+    fn local(&self, conn: ConnId) -> Option<SocketAddr>;
+
+    /// The pool that receives and sends lease from.
+    fn pool(&self) -> &BufferPool;
+}
+
+pub use selector::SendBuilder;
+
+/// What one turn may do before it lets the host have its loop back.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnBudget {
+    /// Bytes read per turn.
+    pub bytes: usize,
+    /// Notices handed out per turn.
+    pub notices: u32,
+}
+
+impl Default for TurnBudget {
+    fn default() -> Self {
+        TurnBudget { bytes: 256 * 1024, notices: 256 }
+    }
+}
+
+/// Sleep no longer than this; `None` is until something happens.
+pub type Timeout = Option<Instant>;

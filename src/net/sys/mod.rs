@@ -1,0 +1,2 @@
+//! What mio and std lack: socket options, `sendmsg` without SIGPIPE, level-triggered eventfd and
+//! timerfd.
