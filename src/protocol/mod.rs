@@ -1,6 +1,6 @@
-//! Bytes in, bytes out: headers, messages, record batches. No clock, no I/O, no allocation.
+//! Protocol: bytes in, bytes out. No clock, no I/O, no allocation.
 pub mod declare;
+pub mod messages;
 pub mod reader;
 pub mod varint;
 pub mod writer;
-pub mod messages;
