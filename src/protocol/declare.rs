@@ -136,7 +136,11 @@ impl<T: Element> Copy for Array<'_, T> {}
 impl<'a, T: Element> Array<'a, T> {
     /// No elements.
     pub fn empty() -> Self {
-        Array(Source::Wire { bytes: &[], count: 0, version: Version { number: 0, flexible: false } })
+        Array(Source::Wire {
+            bytes: &[],
+            count: 0,
+            version: Version { number: 0, flexible: false },
+        })
     }
 
     /// `count` elements, which `emit` pushes when the message is written; it may run more than

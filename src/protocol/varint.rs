@@ -48,7 +48,7 @@ pub const fn len_u32(value: u32) -> usize {
 pub const fn len_u64(value: u64) -> usize {
     // One byte per seven bits: bits / 7 rounded up, without a division.
     let bits = 64 - (value | 1).leading_zeros() as usize;
-    (bits * 37 + 36) >> 8
+    (bits * 9 + 64) >> 6
 }
 
 /// Zig-zag: small magnitudes become small unsigned numbers.
