@@ -31,6 +31,15 @@ impl Instant {
     }
 }
 
+/// One reading of both clocks, taken once a turn and handed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The monotonic clock: every deadline.
+    pub at: Instant,
+    /// Wall time in milliseconds since 1970: record timestamps only.
+    pub wall_ms: i64,
+}
+
 /// Where time comes from: the operating system, or a test that moves it by hand.
 pub trait Clock {
     /// The monotonic clock. Every deadline is measured on it.
