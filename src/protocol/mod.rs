@@ -1,7 +1,7 @@
 //! Protocol: bytes in, bytes out. No clock, no I/O, no allocation.
 //!
 //! A frame's body is a [`header`] and then one of the [`messages`], of which Produce and Fetch
-//! carry record batches. Both directions go through two cursors, [`reader`] and [`writer`];
+//! carry [`records`]. Both directions go through two cursors, [`reader`] and [`writer`];
 //! what a message consists of is declared once, in the notation of [`declare`], and gives its
 //! zero-copy view and its writer.
 //!
@@ -13,7 +13,8 @@
 //! - Writing never grows a buffer. What does not fit is counted, and refused at the end.
 //! - Bytes after a message, and tagged fields that are not known, are passed over, as Kafka does.
 //!
-//! Hot: [`header`], [`varint`], [`reader`], [`writer`], Produce and Fetch in [`messages`].
+//! Hot: [`header`], [`varint`], [`reader`], [`writer`], [`records`], Produce and Fetch in
+//! [`messages`].
 //!
 //! Absent: the size before a frame (a matter of the net layer), message formats older than record
 //! batches v2, and what a message means (a matter of client and broker).
@@ -24,6 +25,7 @@ pub mod error_code;
 pub mod header;
 pub mod messages;
 pub mod reader;
+pub mod records;
 pub mod varint;
 pub mod writer;
 

@@ -1,0 +1,202 @@
+//! Records and their headers as views over a batch's bytes.
+
+use crate::protocol::reader::{Malformed, Reader, Result};
+
+/// A header: key and value. The key is UTF-8 by Kafka's rules, which are not enforced here.
+pub type HeaderRef<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// The headers of a record that has none.
+#[inline]
+pub fn no_headers() -> core::iter::Empty<HeaderRef<'static>> {
+    core::iter::empty()
+}
+
+/// The smallest record: seven fields of one byte each, of which the first is its length.
+const SMALLEST: usize = 7;
+
+/// One record.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Its offset minus the batch's base offset; [`super::BatchView::offset_of`] adds them up.
+    pub offset_delta: i32,
+    /// Its timestamp minus the batch's base timestamp; [`super::BatchView::timestamp_of`] knows the
+    /// exception.
+    pub timestamp_delta: i64,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value; null is a tombstone in a compacted topic.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: Headers<'a>,
+}
+
+/// What a record of a control batch says about its producer's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlType {
+    /// The transaction was aborted.
+    Abort,
+    /// The transaction was committed.
+    Commit,
+    /// Something that a client passes over.
+    Other(i16),
+}
+
+/// Takes a varint length and that many bytes; -1 is null.
+#[inline]
+fn nullable<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
+    match r.varint()? {
+        -1 => Ok(None),
+        n => match usize::try_from(n) {
+            Ok(n) => Ok(Some(r.take(n)?)),
+            Err(_) => Err(Malformed("negative length in a record")),
+        },
+    }
+}
+
+#[inline]
+fn header<'a>(r: &mut Reader<'a>) -> Result<HeaderRef<'a>> {
+    let key = nullable(r)?.ok_or(Malformed("a header without a key"))?;
+    Ok((key, nullable(r)?))
+}
+
+impl<'a> Record<'a> {
+    /// Reads the record at the front of `r` and checks it in full, headers included.
+    #[inline]
+    fn read(r: &mut Reader<'a>) -> Result<Self> {
+        let length = usize::try_from(r.varint()?);
+        let length = length.map_err(|_| Malformed("negative record length"))?;
+        let mut body = Reader::new(r.take(length)?);
+        // One byte of attributes, of which no bit has a meaning.
+        body.i8()?;
+        let timestamp_delta = body.varlong()?;
+        let offset_delta = body.varint()?;
+        let key = nullable(&mut body)?;
+        let value = nullable(&mut body)?;
+        let headers = Headers::read(&mut body)?;
+        if body.left() != 0 {
+            return Err(Malformed("a record longer than what is in it"));
+        }
+        Ok(Record { offset_delta, timestamp_delta, key, value, headers })
+    }
+
+    /// What this record says, if its batch is a control batch.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the key is not that of a control record.
+    pub fn control_type(&self) -> Result<ControlType> {
+        let mut key = Reader::new(self.key.unwrap_or(&[]));
+        if key.i16()? < 0 {
+            return Err(Malformed("negative version of a control record"));
+        }
+        Ok(match key.i16()? {
+            0 => ControlType::Abort,
+            1 => ControlType::Commit,
+            other => ControlType::Other(other),
+        })
+    }
+}
+
+/// The records of a batch. After a record that is not one, an error and then nothing follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'a> {
+    rest: Reader<'a>,
+    left: usize,
+}
+
+impl<'a> Records<'a> {
+    /// The `count` records in `bytes`, which are not compressed, or not any more.
+    ///
+    /// # Errors
+    /// [`Malformed`] if so many records cannot be in so few bytes.
+    #[inline]
+    pub fn new(bytes: &'a [u8], count: i32) -> Result<Self> {
+        match usize::try_from(count) {
+            Ok(left) if left <= bytes.len() / SMALLEST => {
+                Ok(Records { rest: Reader::new(bytes), left })
+            }
+            _ => Err(Malformed("a record count that cannot be true")),
+        }
+    }
+
+    /// How many records are left, as far as the header is to be believed.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    fn end(&mut self) {
+        self.left = 0;
+        self.rest = Reader::new(&[]);
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(left) = self.left.checked_sub(1) else {
+            if self.rest.left() == 0 {
+                return None;
+            }
+            self.end();
+            return Some(Err(Malformed("bytes after the last record")));
+        };
+        self.left = left;
+        let record = Record::read(&mut self.rest);
+        if record.is_err() {
+            self.end();
+        }
+        Some(record)
+    }
+}
+
+/// The headers of a record that was checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers<'a> {
+    rest: Reader<'a>,
+    left: usize,
+}
+
+impl<'a> Headers<'a> {
+    /// None.
+    pub fn none() -> Self {
+        Headers { rest: Reader::new(&[]), left: 0 }
+    }
+
+    #[inline]
+    fn read(r: &mut Reader<'a>) -> Result<Self> {
+        let left = r.varint()?;
+        if left == 0 {
+            return Ok(Headers::none());
+        }
+        // Each takes at least two bytes.
+        match usize::try_from(left) {
+            Ok(left) if left <= r.left() / 2 => {
+                let rest = *r;
+                for _ in 0..left {
+                    header(r)?;
+                }
+                Ok(Headers { rest, left })
+            }
+            _ => Err(Malformed("a header count that cannot be true")),
+        }
+    }
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = HeaderRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<HeaderRef<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // The headers were walked once when the record was read, so this cannot fail.
+        header(&mut self.rest).ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Headers<'_> {}
