@@ -3,11 +3,18 @@
 //! A state machine: it takes notices, calls and the time, and yields sends, events and a next
 //! deadline. It reads no clock and owns no socket. One thread at a time.
 
+#[expect(clippy::module_inception, reason = "the file that a newcomer looks for first")]
+mod client;
+pub mod config;
+pub mod records;
+
+pub use client::{Client, ClientStats};
+pub use config::{ClientConfig, ClientLimits, ConsumerConfig, ProducerConfig};
+pub use records::{FetchedHeaders, FetchedRecord, RecordCursor};
+
 use crate::error::Error;
+use crate::net::SharedLease;
 use crate::net::slots::SlotId;
-use crate::net::{ChannelOptions, ConnId, Notice, Owner, Selectable, SharedLease};
-use crate::properties::Properties;
-use crate::time::{Instant, Moment};
 
 /// A topic name, interned: valid for the client that gave it, for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
