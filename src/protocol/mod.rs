@@ -19,9 +19,18 @@
 //! Absent: the size before a frame (a matter of the net layer), message formats older than record
 //! batches v2, and what a message means (a matter of client and broker).
 
+// Nothing here grows; tests may.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_macros))]
+#![cfg_attr(test, allow(clippy::disallowed_types, clippy::disallowed_macros))]
+
 pub mod api_key;
+mod array;
 pub mod declare;
 pub mod error_code;
+mod fields;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod header;
 pub mod messages;
 pub mod reader;
@@ -34,4 +43,4 @@ pub use declare::{Array, ArrayWriter, Message, Uuid};
 pub use error_code::ErrorCode;
 pub use header::{RequestHeader, ResponseHeader};
 pub use reader::{Malformed, Reader};
-pub use writer::Writer;
+pub use writer::{Cut, Writer};

@@ -261,7 +261,10 @@ impl BatchBuilder {
 
     /// Writes a measured record and says where its value stands.
     #[inline]
-    #[expect(clippy::too_many_arguments, reason = "inlined into two callers; a struct would be noise")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "inlined into two callers; a struct would be noise"
+    )]
     fn write<'h>(
         &mut self,
         buf: &mut [u8],

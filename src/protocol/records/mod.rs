@@ -31,6 +31,8 @@ pub mod batch;
 pub mod builder;
 pub mod crc32c;
 pub mod record;
+#[cfg(test)]
+mod tests;
 
 pub use attributes::{Attributes, Compression, TimestampType};
 pub use batch::{
