@@ -1,9 +1,13 @@
 //! The broker: connections, request handling, topics and their logs.
 
-use crate::error::Error;
+pub mod config;
+mod server;
+
+pub use config::{BrokerConfig, BrokerLimits};
+pub use server::Broker;
+
 use crate::net::slots::SlotId;
-use crate::net::{ChannelOptions, ConnId, Notice, Owner, Selectable, SharedLease};
-use crate::time::{Instant, Moment};
+use crate::net::{ConnId, SharedLease};
 
 /// What the broker has to tell its host.
 #[derive(Debug)]
@@ -49,4 +53,45 @@ pub enum BrokerEvent {
         /// The broker's owner value.
         owner: u64,
     },
+}
+
+/// What a broker counted since it was made, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BrokerStats {
+    /// Open connections.
+    pub connections: u64,
+    /// Connections taken.
+    pub accepted: u64,
+    /// Connections ended by the broker because of what the peer sent.
+    pub refused: u64,
+    /// Requests taken.
+    pub requests: u64,
+    /// Answers queued.
+    pub answers: u64,
+    /// Requests that wait now.
+    pub parked: u64,
+    /// Requests that are with the host now.
+    pub host_requests: u64,
+    /// Topics.
+    pub topics: u64,
+    /// Partitions.
+    pub partitions: u64,
+    /// Batches appended.
+    pub batches_in: u64,
+    /// Bytes of batches appended.
+    pub bytes_in: u64,
+    /// Bytes of batches answered to fetches.
+    pub bytes_out: u64,
+    /// Batches that were in the log before and were not appended again.
+    pub duplicates: u64,
+    /// Evaluations of waiting fetches.
+    pub wakes: u64,
+    /// Blocks of the log that were dropped to make room.
+    pub evicted: u64,
+    /// Bytes of log memory in use, with what readers still hold.
+    pub log_in_use: u64,
+    /// Bytes of log memory.
+    pub log_total: u64,
+    /// Requests whose handling panicked.
+    pub panics: u64,
 }
