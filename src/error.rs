@@ -21,6 +21,8 @@ pub enum Fault {
 pub enum Error {
     /// An argument is out of its documented range, or a call came in the wrong state.
     Invalid(&'static str),
+    /// A config struct that was not prepared for this library, or a reserved field in use.
+    Abi,
     /// The id names something that has ended.
     Stale,
     /// The handle, engine or connection is closed.
@@ -39,6 +41,8 @@ pub enum Error {
     Io(i32),
     /// The peer's bytes are not what the protocol allows.
     Protocol(&'static str),
+    /// A batch is larger than the memory its reader was given.
+    TooLarge,
     /// A Kafka error code as it stood on the wire: -1, or above 0.
     Kafka(i16),
     /// A state that must not exist.
@@ -49,7 +53,12 @@ impl Error {
     /// Whose fault this is.
     pub fn fault(self) -> Fault {
         match self {
-            Error::Invalid(_) | Error::Stale | Error::Closed | Error::Canceled => Fault::Caller,
+            Error::Invalid(_)
+            | Error::Abi
+            | Error::Stale
+            | Error::Closed
+            | Error::Canceled
+            | Error::TooLarge => Fault::Caller,
             Error::Protocol(_) | Error::Kafka(_) | Error::Unsupported(_) => Fault::Peer,
             Error::Exhausted(_) | Error::NoMemory | Error::Timeout | Error::Io(_) => {
                 Fault::Environment
@@ -69,6 +78,8 @@ impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
             Error::Invalid(what) => write!(f, "invalid: {what}"),
+            Error::Abi => write!(f, "a config struct was not prepared for this library"),
+            Error::TooLarge => write!(f, "a batch is larger than the memory given to its reader"),
             Error::Stale => write!(f, "the id names something that has ended"),
             Error::Closed => write!(f, "closed"),
             Error::Unsupported(what) => write!(f, "not supported: {what}"),

@@ -1,0 +1,501 @@
+//! Engine: one loop's worth of kloop. It owns the selector, the pool and the clock, and drives
+//! clients and brokers over them; a host watches one descriptor and calls [`Engine::poll`].
+//!
+//! **A turn**: what calls since the last turn left to do is sent → the selector sleeps if nothing
+//! is waiting → notices go to their owners → clients and brokers run their deadlines and drain →
+//! one flush → events go to the caller → the descriptor is left readable if anything is left.
+//!
+//! **No event queue.** Operations, partitions and handles keep their own pending event inside the
+//! client or broker; [`Engine::poll`] pulls them when the host has room. So nothing overflows and a
+//! host that polls with a small array is slow, not stuck.
+//!
+//! Deliberately absent: threads, locks, and any knowledge of what a request means.
+
+mod config;
+mod inbox;
+
+pub use config::{EngineConfig, budget_terms};
+pub use inbox::{Inbox, PostRefused};
+
+use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
+use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
+use crate::error::Error;
+use crate::logging::{Level, Logger};
+use crate::net::pool::PoolConfig;
+use crate::net::selector::{ListenerId, Selector, SelectorConfig};
+use crate::net::slots::{SlotId, Slots};
+use crate::net::{BufferPool, ConnId, Notice, Owner};
+use crate::sync::Arc;
+use crate::time::{Clock, Instant, Moment, SystemClock};
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+
+/// What [`Engine::poll`] hands out.
+#[derive(Debug)]
+pub enum Event {
+    /// Another thread posted through an [`Inbox`].
+    Posted {
+        /// What it posted.
+        user: u64,
+    },
+    /// A client, producer or consumer has something to tell.
+    Client(ClientEvent),
+    /// A broker has something to tell.
+    Broker(BrokerEvent),
+}
+
+/// Counters since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Calls of [`Engine::poll`].
+    pub polls: u64,
+    /// Events handed out.
+    pub events: u64,
+    /// Bytes read from sockets.
+    pub bytes_in: u64,
+    /// Bytes written to sockets.
+    pub bytes_out: u64,
+    /// System calls made by turns: waits, reads, writes, timer and wake-up descriptors.
+    pub syscalls: u64,
+    /// Bytes of the pool that are out.
+    pub mem_used: u64,
+    /// Bytes of the pool's arena.
+    pub mem_total: u64,
+    /// Blocks of the pool that are out.
+    pub leases: u64,
+    /// Posts refused because the inbox was full.
+    pub posts_refused: u64,
+}
+
+/// A broker and the listener that feeds it.
+#[derive(Debug)]
+struct Served {
+    broker: Broker,
+    listener: Option<ListenerId>,
+    address: Option<SocketAddr>,
+}
+
+/// One loop's worth of kloop. Used by one thread at a time.
+#[derive(Debug)]
+pub struct Engine {
+    selector: Selector,
+    pool: BufferPool,
+    clock: SystemClock,
+    logger: Logger,
+    clients: Slots<Client>,
+    brokers: Slots<Served>,
+    inbox: Arc<Inbox>,
+    /// Which source of events is asked first; moves on so that none starves.
+    first_source: usize,
+    /// The deadline the descriptor was armed for at the end of the last turn.
+    armed: Option<Instant>,
+    /// Until when the running poll may sleep; `None` for ever.
+    until: Option<Instant>,
+    autowake: bool,
+    timer_descriptor: bool,
+    seed: u64,
+    polls: u64,
+    events: u64,
+}
+
+/// In an [`Owner`]: this bit tells a broker's channel from a client's; the rest is the table index.
+const BROKER_BIT: u32 = 1 << 31;
+
+impl Engine {
+    /// Takes all memory and makes the descriptor.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`], [`Error::Invalid`] for a configuration that cannot be, or the system
+    /// refuses a descriptor.
+    pub fn new(config: EngineConfig) -> Result<Engine, Error> {
+        let terms = budget_terms(&config);
+        let guaranteed: usize = terms.iter().map(|t| t.blocks * (t.size + t.size / 64)).sum();
+        let shared = config.memory_limit.checked_sub(guaranteed);
+        let shared = shared.ok_or(Error::Invalid("memory_limit is below the guaranteed blocks"))?;
+        let pool = BufferPool::new(PoolConfig {
+            guaranteed: &terms,
+            shared,
+            control_blocks: config::CONTROL_BLOCKS,
+            memory: config.memory,
+        })?;
+        let selector = Selector::new(
+            SelectorConfig {
+                max_channels: config.max_connections,
+                max_listeners: config.max_brokers,
+                max_pieces: config.max_pieces,
+                send_queue_max: config.send_queue_max,
+                budget: config.budget,
+                logger: config.logger.clone(),
+            },
+            pool.clone(),
+        )?;
+        let inbox = Arc::new(Inbox::new(config.max_posts, selector.waker()));
+        let seed = config.seed.unwrap_or_else(config::random_seed);
+        Ok(Engine {
+            selector,
+            pool,
+            clock: SystemClock::new(),
+            logger: config.logger,
+            clients: Slots::new(config.max_clients),
+            brokers: Slots::new(config.max_brokers),
+            inbox,
+            first_source: 0,
+            armed: None,
+            until: None,
+            autowake: config.autowake,
+            timer_descriptor: config.timer_descriptor,
+            seed,
+            polls: 0,
+            events: 0,
+        })
+    }
+
+    /// The descriptor to watch for reading, level-triggered: readable means call [`Engine::poll`].
+    /// The same one for the engine's life; never read, write or close it.
+    pub fn fd(&self) -> RawFd {
+        self.selector.fd()
+    }
+
+    /// How long until there is work: zero for now, `None` for not before something arrives.
+    pub fn timeout(&self) -> Option<Duration> {
+        if self.has_work() {
+            return Some(Duration::ZERO);
+        }
+        self.next_deadline().map(|at| at.since(self.clock.now()))
+    }
+
+    /// Runs turns until there are events or `timeout` is over (`None`: no limit; zero: one turn
+    /// that does not sleep), and hands at most `cap` events to `take`. Says how many.
+    ///
+    /// # Errors
+    /// The poller failed; the engine is of no use any more.
+    pub fn poll(
+        &mut self,
+        cap: usize,
+        timeout: Option<Duration>,
+        mut take: impl FnMut(Event),
+    ) -> Result<usize, Error> {
+        self.begin_poll(timeout);
+        loop {
+            self.turn()?;
+            let mut taken = 0;
+            while taken < cap {
+                let Some(event) = self.next_event() else { break };
+                taken += 1;
+                take(event);
+            }
+            if self.end_turn(false) || taken > 0 || cap == 0 {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Begins what [`Engine::poll`] does, for a caller that must be able to keep an event back:
+    /// then [`Engine::turn`], [`Engine::next_event`] until it has enough, [`Engine::end_turn`], and
+    /// again from the turn if it has none and the time is not over.
+    pub fn begin_poll(&mut self, timeout: Option<Duration>) {
+        self.polls += 1;
+        self.until = match timeout {
+            None => None,
+            Some(Duration::ZERO) => Some(Instant::default()),
+            Some(timeout) => Some(self.clock.now().after(timeout)),
+        };
+    }
+
+    /// One turn; sleeps until the poll's time is over unless there is work.
+    ///
+    /// # Errors
+    /// The poller failed.
+    pub fn turn(&mut self) -> Result<(), Error> {
+        let now = self.moment();
+        if self.clients.iter().any(|(_, client)| client.wants_turn()) {
+            self.run_owners(now);
+            self.selector.flush();
+        }
+        let until = if self.has_work() { Some(now.at) } else { self.until };
+        self.selector.wait(until, now.at)?;
+        let now = self.moment();
+        // Whoever posts after this sets the flag again, so no post is overlooked.
+        self.selector.take_posted();
+        while let Some((conn, owner, notice)) = self.selector.next_notice(now.at) {
+            self.dispatch(conn, owner, notice, now);
+        }
+        self.run_owners(now);
+        self.selector.flush();
+        Ok(())
+    }
+
+    /// Ends a turn: the descriptor is left readable if there is work, and armed for the next
+    /// deadline. `blocked` says that the caller cannot take events now. Says whether the poll's
+    /// time is over.
+    pub fn end_turn(&mut self, blocked: bool) -> bool {
+        let now = self.clock.now();
+        self.armed = self.next_deadline();
+        let work = !blocked && self.has_work();
+        let deadline = if self.timer_descriptor { self.armed } else { None };
+        self.selector.settle(work, deadline, now);
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    fn dispatch(&mut self, conn: ConnId, owner: Owner, notice: Notice, now: Moment) {
+        let index = (owner.0 & !BROKER_BIT) as usize;
+        if owner.0 & BROKER_BIT != 0 {
+            if let Some((_, served)) = self.brokers.at_mut(index) {
+                served.broker.on_notice(&mut self.selector, conn, notice, now);
+            }
+        } else if let Some((_, client)) = self.clients.at_mut(index) {
+            client.on_notice(&mut self.selector, conn, notice, now);
+        }
+    }
+
+    fn run_owners(&mut self, now: Moment) {
+        for index in 0..self.clients.capacity() {
+            if let Some((_, client)) = self.clients.at_mut(index) {
+                client.turn(&mut self.selector, now);
+            }
+        }
+        for index in 0..self.brokers.capacity() {
+            if let Some((_, served)) = self.brokers.at_mut(index) {
+                served.broker.turn(&mut self.selector, now);
+            }
+        }
+    }
+
+    /// The next event; each source's in order, sources in turn.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let clients = self.clients.capacity();
+        let sources = 1 + clients + self.brokers.capacity();
+        for i in 0..sources {
+            let source = (self.first_source + i) % sources;
+            let event = if source == 0 {
+                self.inbox.take().map(|user| Event::Posted { user })
+            } else if source <= clients {
+                let client = self.clients.at_mut(source - 1);
+                client.and_then(|(_, client)| client.next_event()).map(Event::Client)
+            } else {
+                let served = self.brokers.at_mut(source - 1 - clients);
+                served.and_then(|(_, served)| served.broker.next_event()).map(Event::Broker)
+            };
+            if event.is_some() {
+                // The order within a source is kept; between sources nobody waits for another.
+                self.first_source = source;
+                self.events += 1;
+                return event;
+            }
+        }
+        self.first_source = (self.first_source + 1) % sources;
+        None
+    }
+
+    fn has_work(&self) -> bool {
+        !self.inbox.is_empty()
+            || self.clients.iter().any(|(_, c)| c.has_events() || c.wants_turn())
+            || self.brokers.iter().any(|(_, s)| s.broker.has_events() || s.broker.wants_turn())
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let clients = self.clients.iter().filter_map(|(_, client)| client.next_deadline());
+        let brokers = self.brokers.iter().filter_map(|(_, served)| served.broker.next_deadline());
+        clients.chain(brokers).chain(self.selector.next_deadline()).min()
+    }
+
+    /// A call outside of a turn may have left work or an earlier deadline: the descriptor becomes
+    /// readable, so that a host that only watches it polls.
+    pub fn touch(&mut self) {
+        let earlier = match (self.next_deadline(), self.armed) {
+            (Some(next), Some(armed)) => next < armed,
+            (next, armed) => next.is_some() && armed.is_none(),
+        };
+        if self.autowake && (earlier || self.has_work()) {
+            self.selector.signal();
+        }
+    }
+
+    /// Makes the descriptor readable: the caller has work of its own for the next poll.
+    pub fn signal(&mut self) {
+        self.selector.signal();
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { at: self.clock.now(), wall_ms: self.clock.wall_ms() }
+    }
+
+    /// A way for other threads to post a number, which comes out as [`Event::Posted`].
+    pub fn inbox(&self) -> Arc<Inbox> {
+        Arc::clone(&self.inbox)
+    }
+
+    /// The pool that records and frames are leased from.
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> EngineStats {
+        let net = self.selector.counters();
+        EngineStats {
+            polls: self.polls,
+            events: self.events,
+            bytes_in: net.bytes_in,
+            bytes_out: net.bytes_out,
+            syscalls: net.syscalls(),
+            mem_used: self.pool.in_use() as u64,
+            mem_total: self.pool.total() as u64,
+            leases: self.pool.leases() as u64,
+            posts_refused: self.inbox.refused(),
+        }
+    }
+
+    /// Adds a client; `user` comes back as the owner value of its events.
+    ///
+    /// # Errors
+    /// No room for another client.
+    pub fn add_client(
+        &mut self,
+        config: ClientConfig,
+        limits: ClientLimits,
+        user: u64,
+    ) -> Result<SlotId, Error> {
+        let id = self.clients.next_id().ok_or(Error::Exhausted("clients of this engine"))?;
+        let owner = Owner(id.index() as u32);
+        let seed = self.next_seed();
+        let logger = self.logger.clone();
+        let client = Client::new(config, limits, user, owner, &self.pool, logger, seed)?;
+        let inserted = self.clients.insert(client);
+        debug_assert!(inserted.as_ref().is_ok_and(|at| *at == id));
+        self.touch();
+        Ok(id)
+    }
+
+    /// Ends a client at once: its connections close, records without an outcome get none.
+    pub fn remove_client(&mut self, id: SlotId) {
+        let now = self.moment();
+        if let Some(mut client) = self.clients.remove(id) {
+            client.close(&mut self.selector, Duration::ZERO, now);
+        }
+    }
+
+    /// Runs a call on a client, and wakes the host's loop if it left work.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or what the call gives.
+    pub fn with_client<R>(
+        &mut self,
+        id: SlotId,
+        call: impl FnOnce(&mut Client, &mut Selector, Moment) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let now = self.moment();
+        let client = self.clients.get_mut(id).ok_or(Error::Stale)?;
+        let result = call(client, &mut self.selector, now);
+        self.touch();
+        result
+    }
+
+    /// Adds a broker. With `listen` it takes connections there (port 0 picks one); without, only
+    /// those that [`Engine::with_broker`] adopts. `advertised` is what clients are told to connect
+    /// to; without it, the listening address.
+    ///
+    /// # Errors
+    /// No room for another broker, no memory for its log, or the address cannot be had.
+    pub fn add_broker(
+        &mut self,
+        config: BrokerConfig,
+        limits: BrokerLimits,
+        user: u64,
+        listen: Option<SocketAddr>,
+        advertised: Option<(&str, u16)>,
+    ) -> Result<SlotId, Error> {
+        let id = self.brokers.next_id().ok_or(Error::Exhausted("brokers of this engine"))?;
+        let owner = Owner(id.index() as u32 | BROKER_BIT);
+        let seed = self.next_seed();
+        let mut broker = Broker::new(config, limits, user, owner, self.logger.clone(), seed)?;
+        let options = broker.channel_options();
+        let bound = match listen {
+            Some(at) => Some(self.selector.listen(at, config::LISTEN_BACKLOG, &options)?),
+            None => None,
+        };
+        let address = bound.map(|(_, address)| address);
+        match (advertised, address) {
+            (Some((host, port)), at) => {
+                let port = if port == 0 { at.map_or(0, |at| at.port()) } else { port };
+                broker.set_advertised(host, port);
+            }
+            (None, Some(at)) => broker.set_advertised(&advertised_host(at), at.port()),
+            (None, None) => {}
+        }
+        if let Some(at) = address {
+            self.logger.line(Level::Info, format_args!("broker listens on {at}"));
+        }
+        let listener = bound.map(|(listener, _)| listener);
+        let inserted = self.brokers.insert(Served { broker, listener, address });
+        debug_assert!(inserted.as_ref().is_ok_and(|at| *at == id));
+        self.touch();
+        Ok(id)
+    }
+
+    /// Where a broker listens.
+    pub fn broker_address(&self, id: SlotId) -> Option<SocketAddr> {
+        self.brokers.get(id)?.address
+    }
+
+    /// Stops accepting, answers what is in flight for at most `grace`, closes the connections;
+    /// [`BrokerEvent::Closed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
+    pub fn close_broker(&mut self, id: SlotId, grace: Duration) -> Result<(), Error> {
+        let now = self.moment();
+        let served = self.brokers.get_mut(id).ok_or(Error::Stale)?;
+        if let Some(listener) = served.listener.take() {
+            self.selector.unlisten(listener);
+        }
+        served.broker.close(&mut self.selector, grace, now);
+        self.touch();
+        Ok(())
+    }
+
+    /// Ends a broker at once: connections close, the log is gone.
+    pub fn remove_broker(&mut self, id: SlotId) {
+        // A stale id has nothing to end.
+        let _ = self.close_broker(id, Duration::ZERO);
+        self.brokers.remove(id);
+    }
+
+    /// Runs a call on a broker, and wakes the host's loop if it left work.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or what the call gives.
+    pub fn with_broker<R>(
+        &mut self,
+        id: SlotId,
+        call: impl FnOnce(&mut Broker, &mut Selector, Moment) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let now = self.moment();
+        let served = self.brokers.get_mut(id).ok_or(Error::Stale)?;
+        let result = call(&mut served.broker, &mut self.selector, now);
+        self.touch();
+        result
+    }
+
+    fn next_seed(&mut self) -> u64 {
+        // An odd step visits every number, so no two handles share a seed.
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.seed
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.inbox.close();
+    }
+}
+
+/// A wildcard address is no address to connect to; the loopback of its family is.
+fn advertised_host(at: SocketAddr) -> String {
+    match at.ip() {
+        ip if !ip.is_unspecified() => ip.to_string(),
+        std::net::IpAddr::V4(_) => "127.0.0.1".to_owned(),
+        std::net::IpAddr::V6(_) => "::1".to_owned(),
+    }
+}

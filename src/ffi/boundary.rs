@@ -1,0 +1,176 @@
+//! What every exported function goes through: pointer checks, thread and reentry checks, the panic
+//! guard, and the status of what went wrong (unsafe).
+
+use super::config::kloop_error;
+use super::handle::{self, HandleCell, Inner, Kind, LastError, Refused, Target, kloop_engine};
+use super::status::{kloop_status, kloop_status_code as code, status};
+use crate::error::Error;
+use core::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `f`; a panic inside it becomes `on_panic`.
+#[inline]
+pub(super) fn guard<R>(on_panic: R, f: impl FnOnce() -> R) -> R {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(value) => value,
+        Err(payload) => {
+            // Dropping what was thrown could panic again.
+            core::mem::forget(payload);
+            on_panic
+        }
+    }
+}
+
+impl Refused {
+    pub(super) fn status(self) -> kloop_status {
+        let code = match self {
+            Refused::Null => code::KLOOP_E_INVALID,
+            Refused::Stale => code::KLOOP_E_STALE,
+            Refused::Thread => code::KLOOP_E_THREAD,
+            Refused::Reentrant => code::KLOOP_E_REENTRANT,
+            Refused::Poisoned => code::KLOOP_E_POISONED,
+            Refused::Closed => code::KLOOP_E_CLOSED,
+        };
+        code as i32
+    }
+}
+
+/// Runs a call on an engine.
+///
+/// # Safety
+/// `engine` is NULL or an engine handle, as for [`handle::shell`].
+pub(super) unsafe fn on_engine(
+    engine: *const kloop_engine,
+    f: impl FnOnce(&mut Inner) -> Result<i32, Error>,
+) -> i32 {
+    // SAFETY: passed on from the caller.
+    match unsafe { handle::shell(engine) } {
+        Ok(shell) => run(shell, |inner, _| f(inner)),
+        Err(refused) => refused.status(),
+    }
+}
+
+/// Runs a call on an engine that makes child handles.
+///
+/// # Safety
+/// As for [`on_engine`].
+pub(super) unsafe fn on_shell(
+    engine: *const kloop_engine,
+    f: impl FnOnce(&mut Inner, &kloop_engine) -> Result<i32, Error>,
+) -> i32 {
+    // SAFETY: passed on from the caller.
+    match unsafe { handle::shell(engine) } {
+        Ok(shell) => run(shell, f),
+        Err(refused) => refused.status(),
+    }
+}
+
+/// Runs a call on a child handle.
+///
+/// # Safety
+/// `handle` is NULL or a child handle, as for [`handle::child`].
+pub(super) unsafe fn on_child(
+    handle: *const HandleCell,
+    kind: Kind,
+    f: impl FnOnce(&mut Inner, Target, &kloop_engine) -> Result<i32, Error>,
+) -> i32 {
+    // SAFETY: passed on from the caller.
+    match unsafe { handle::child(handle, kind) } {
+        Ok((shell, target)) => run(shell, |inner, shell| f(inner, target, shell)),
+        Err(refused) => refused.status(),
+    }
+}
+
+/// Frees a child handle: runs `end` on its object if the engine still lives.
+///
+/// # Safety
+/// As for [`on_child`].
+pub(super) unsafe fn free_child(
+    handle: *const HandleCell,
+    kind: Kind,
+    end: impl FnOnce(&mut Inner, Target),
+) {
+    // SAFETY: passed on from the caller.
+    let Ok((shell, target)) = (unsafe { handle::child(handle, kind) }) else { return };
+    // A closed or poisoned engine has nothing to end.
+    let _ = run(shell, |inner, _| {
+        end(inner, target);
+        Ok(0)
+    });
+    // SAFETY: `child` accepted it above.
+    unsafe { handle::release_child(handle) };
+}
+
+fn run(
+    shell: &kloop_engine,
+    f: impl FnOnce(&mut Inner, &kloop_engine) -> Result<i32, Error>,
+) -> i32 {
+    let (inner, busy) = match handle::open(shell) {
+        Ok(open) => open,
+        Err(refused) => return refused.status(),
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| f(inner, shell)));
+    drop(busy);
+    match result {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => {
+            let status = status(error);
+            shell.set_last_error(LastError { status, error });
+            status
+        }
+        Err(payload) => {
+            core::mem::forget(payload);
+            shell.poison();
+            let error = Error::Bug("a panic was caught");
+            let status = code::KLOOP_E_PANIC as i32;
+            shell.set_last_error(LastError { status, error });
+            status
+        }
+    }
+}
+
+/// Fills a caller's error struct, if there is one.
+///
+/// # Safety
+/// `out` is NULL or points at a writable `kloop_error`.
+pub(super) unsafe fn report(out: *mut kloop_error, error: Error, key: &str) -> kloop_status {
+    let status = status(error);
+    if !out.is_null() {
+        let filled = describe(status, error, key);
+        // SAFETY: the caller vouches that it is writable.
+        unsafe { out.write(filled) };
+    }
+    status
+}
+
+/// The struct for a status and the error behind it; `key` names a property, or is empty.
+pub(super) fn describe(status: kloop_status, error: Error, key: &str) -> kloop_error {
+    let mut text = Text { out: [0; 248], len: 0 };
+    // A text that does not fit is cut.
+    let _ = match (status, key) {
+        (0, _) => write!(text, "ok"),
+        (_, "") => write!(text, "{error}"),
+        (_, key) => write!(text, "{key}: {error}"),
+    };
+    let os_errno = if let Error::Io(errno) = error { errno } else { 0 };
+    kloop_error { code: status, os_errno, msg: text.out.map(|byte| byte as core::ffi::c_char) }
+}
+
+/// A text that always ends in a zero byte.
+struct Text {
+    out: [u8; 248],
+    len: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.out.len() - 1 - self.len;
+        let mut n = text.len().min(room);
+        while !text.is_char_boundary(n) {
+            n -= 1;
+        }
+        self.out[self.len..self.len + n].copy_from_slice(&text.as_bytes()[..n]);
+        self.len += n;
+        if n < text.len() { Err(core::fmt::Error) } else { Ok(()) }
+    }
+}
