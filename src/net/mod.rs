@@ -20,6 +20,7 @@ pub mod selector;
 pub mod slots;
 pub mod sys;
 pub mod timers;
+pub mod waker;
 
 use crate::error::Error;
 use crate::time::Instant;

@@ -10,6 +10,8 @@ use crate::time::Instant;
 use std::net::SocketAddr;
 use std::os::fd::{OwnedFd, RawFd};
 
+pub use super::waker::Waker;
+
 /// The shape of a selector.
 #[derive(Debug)]
 pub struct SelectorConfig {
@@ -112,17 +114,6 @@ impl Selector {
     /// # Errors
     /// No room for another channel (the socket is closed), or the system refuses it.
     pub fn adopt(&mut self, _socket: OwnedFd, _options: &ChannelOptions) -> Result<ConnId, Error> {
-        todo!()
-    }
-}
-
-/// Makes a selector's descriptor readable, from any thread and from signal handlers; outlives it.
-#[derive(Clone, Debug)]
-pub struct Waker {}
-
-impl Waker {
-    /// Makes the descriptor readable.
-    pub fn wake(&self) {
         todo!()
     }
 }

@@ -7,14 +7,66 @@
 //!
 //! A pool may be used from several threads (reactor mode): a block may come home on another thread
 //! than the one that leased it.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+mod append_block;
+mod arena;
+mod buddy;
+mod budget;
+mod lease;
+#[cfg(test)]
+mod tests;
+
+use super::waker::Waker;
 use crate::error::Error;
-use core::ops::{Deref, DerefMut, Range};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use arena::Arena;
+use buddy::Buddy;
+use lease::Block;
+
+pub use append_block::AppendBlock;
+pub use arena::{CallerMemory, Release};
+pub use budget::Budget;
+pub use lease::{Lease, SharedLease};
 
 /// Room for this many bytes in the smallest class, before the 1/64 for headers.
 pub const MIN_BLOCK: usize = 4096;
 /// Room for this many bytes in the largest class, before the 1/64 for headers.
 pub const MAX_BLOCK: usize = 1 << 20;
+
+/// Bytes of a block of the smallest class; a block of class `k` has `UNIT << k`.
+const UNIT: usize = MIN_BLOCK + MIN_BLOCK / 64;
+/// From 4 KiB to 1 MiB.
+const CLASSES: usize = (MAX_BLOCK / MIN_BLOCK).trailing_zeros() as usize + 1;
+/// No unit.
+const NONE: u32 = u32::MAX;
+/// Selectors that can wait for blocks of one pool.
+const WAITERS: usize = 64;
+
+/// Bytes that a block of `class` holds.
+const fn block_bytes(class: usize) -> usize {
+    UNIT << class
+}
+
+/// The smallest class that holds `size` bytes; `None` if even the largest does not.
+#[inline]
+const fn class_of(size: usize) -> Option<usize> {
+    if size <= UNIT {
+        return Some(0);
+    }
+    if size > block_bytes(CLASSES - 1) {
+        return None;
+    }
+    Some(size.div_ceil(UNIT).next_power_of_two().trailing_zeros() as usize)
+}
+
+/// Bytes that the smallest block has which holds `size` bytes; `None` for more than any block has.
+pub const fn block_for(size: usize) -> Option<usize> {
+    match class_of(size) {
+        Some(class) => Some(block_bytes(class)),
+        None => None,
+    }
+}
 
 /// How many blocks of a class a budget guarantees, and why.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +91,6 @@ pub enum Memory {
     Caller(CallerMemory),
 }
 
-/// Memory that belongs to the caller of the C API.
-#[derive(Debug)]
-pub struct CallerMemory {/* filled in by the pool's author */}
-
 /// The shape of a pool.
 #[derive(Debug)]
 pub struct PoolConfig<'a> {
@@ -65,155 +113,272 @@ pub enum Priority {
     Control,
 }
 
-/// A pool of blocks; clones share it.
+/// A pool of blocks; clones share it. It lives until the last clone and the last lease are gone.
 #[derive(Clone, Debug)]
-pub struct BufferPool {}
+pub struct BufferPool {
+    inner: Arc<Inner>,
+}
 
-/// A block with one owner, writable. Goes home when dropped.
 #[derive(Debug)]
-pub struct Lease {}
+struct Inner {
+    arena: Arena,
+    /// Per unit the number of views of the block that begins there, and of its appender.
+    counts: Box<[AtomicU32]>,
+    free: Mutex<Free>,
+    largest: usize,
+    total: usize,
+    returns: AtomicU64,
+    refusals: AtomicU64,
+    /// Whether somebody wants to hear of the next block that comes home.
+    waiting: AtomicBool,
+    waiters: Mutex<[Option<Waker>; WAITERS]>,
+}
 
-/// A read-only view of part of a block, counted. The block goes home with the last view.
+/// What is free, behind the pool's one lock. Units are counted over the whole arena: first the
+/// guaranteed blocks, class by class, then the shared part.
 #[derive(Debug)]
-pub struct SharedLease {}
-
-/// A block that one owner appends to while others read what is published.
-#[derive(Debug)]
-pub struct AppendBlock {}
+struct Free {
+    /// Per class the first free guaranteed block, and how many are free.
+    guaranteed: [u32; CLASSES],
+    guaranteed_len: [u32; CLASSES],
+    /// Per guaranteed unit the next free one of its class.
+    next: Box<[u32]>,
+    buddy: Buddy,
+    /// Per unit the class of the block that is out and begins there.
+    class: Box<[u8]>,
+    /// The class that control traffic has a reserve in, and how many blocks that is.
+    control_class: usize,
+    control_blocks: u32,
+    /// Bytes in blocks that are out, and how many are.
+    in_use: usize,
+    leases: usize,
+}
 
 impl BufferPool {
     /// Takes the arena.
     ///
     /// # Errors
     /// [`Error::NoMemory`], or [`Error::Invalid`] for a shape that cannot be.
-    pub fn new(_config: PoolConfig<'_>) -> Result<BufferPool, Error> {
-        todo!()
+    pub fn new(config: PoolConfig<'_>) -> Result<BufferPool, Error> {
+        let budget = Budget::of(config.guaranteed, config.shared)?;
+        let free = Free::new(&budget, config.control_blocks)?;
+        let total = budget.total();
+        let arena = match config.memory {
+            Memory::Map { prefault } => Arena::map(total, prefault)?,
+            Memory::Caller(memory) => Arena::lent(memory, total)?,
+        };
+        let inner = Inner {
+            arena,
+            counts: (0..total / UNIT).map(|_| AtomicU32::new(0)).collect(),
+            free: Mutex::new(free),
+            largest: largest(&budget),
+            total,
+            returns: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
+            waiting: AtomicBool::new(false),
+            waiters: Mutex::new([const { None }; WAITERS]),
+        };
+        Ok(BufferPool { inner: Arc::new(inner) })
     }
 
     /// Leases the smallest block that holds `size` bytes; `None` when there is none now.
     /// A `size` over [`BufferPool::largest`] is never had.
-    pub fn lease(&self, _size: usize, _priority: Priority) -> Option<Lease> {
-        todo!()
+    pub fn lease(&self, size: usize, priority: Priority) -> Option<Lease> {
+        let inner = &self.inner;
+        let taken = class_of(size).and_then(|class| inner.free.lock().take(class, priority));
+        let Some((unit, class)) = taken else {
+            inner.refusals.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        let bytes = block_bytes(class);
+        let start = inner.arena.at(unit as usize * UNIT);
+        Some(Lease::new(Block::leased(inner, start, unit, bytes as u32)))
     }
 
     /// The most bytes one block can hold.
     pub fn largest(&self) -> usize {
-        todo!()
+        self.inner.largest
     }
 
     /// Bytes of the whole arena.
     pub fn total(&self) -> usize {
-        todo!()
+        self.inner.total
     }
 
     /// Bytes in blocks that are out.
     pub fn in_use(&self) -> usize {
-        todo!()
+        self.inner.free.lock().in_use
     }
 
     /// Blocks that are out.
     pub fn leases(&self) -> usize {
-        todo!()
+        self.inner.free.lock().leases
     }
 
     /// Rises each time a block comes home: whoever was refused compares it to know whether trying
-    /// again makes sense.
+    /// again makes sense. Read it *before* the lease that may be refused: a block that comes home
+    /// in between would go unnoticed otherwise.
     pub fn returns(&self) -> u64 {
-        todo!()
-    }
-}
-
-impl Lease {
-    /// Hands the first `len` bytes over to readers; the rest of the block cannot be used any more.
-    pub fn share(self, _len: usize) -> SharedLease {
-        todo!()
+        self.inner.returns.load(Ordering::Acquire)
     }
 
-    /// Makes the block one that grows behind a published length of 0.
-    pub fn into_append(self) -> AppendBlock {
-        todo!()
+    /// How often a lease was refused.
+    pub fn refusals(&self) -> u64 {
+        self.inner.refusals.load(Ordering::Relaxed)
     }
-}
 
-impl Deref for Lease {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        todo!()
-    }
-}
-
-impl DerefMut for Lease {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        todo!()
-    }
-}
-
-impl SharedLease {
-    /// A view of part of this view.
+    /// Has `waker` woken by the first block that comes home after each [`BufferPool::await_return`].
+    /// The number is for [`BufferPool::forget_waiter`].
     ///
-    /// # Panics
-    /// If the range is outside of it.
-    pub fn slice(&self, _range: Range<usize>) -> SharedLease {
-        todo!()
+    /// # Errors
+    /// [`Error::Exhausted`] if 64 selectors share the pool already.
+    pub(super) fn add_waiter(&self, waker: Waker) -> Result<usize, Error> {
+        let mut waiters = self.inner.waiters.lock();
+        let free = waiters.iter().position(Option::is_none);
+        let place = free.ok_or(Error::Exhausted("selectors that share one buffer pool"))?;
+        waiters[place] = Some(waker);
+        Ok(place)
+    }
+
+    /// Undoes [`BufferPool::add_waiter`].
+    pub(super) fn forget_waiter(&self, place: usize) {
+        self.inner.waiters.lock()[place] = None;
+    }
+
+    /// Asks for one wake when a block comes home. Whoever calls it compares
+    /// [`BufferPool::returns`] afterwards, for the block that came home just before.
+    pub(super) fn await_return(&self) {
+        self.inner.waiting.store(true, Ordering::SeqCst);
     }
 }
 
-impl Clone for SharedLease {
-    fn clone(&self) -> Self {
-        todo!()
+impl Inner {
+    fn count(&self, unit: u32) -> &AtomicU32 {
+        &self.counts[unit as usize]
+    }
+
+    /// Puts the block that begins at `unit` back; nobody uses it any more.
+    fn take_home(&self, unit: u32) {
+        if cfg!(debug_assertions) {
+            self.poison(unit);
+        }
+        self.free.lock().give(unit);
+        // Behind the lock: who sees the new number finds the block. Sequentially consistent, as is
+        // `await_return`: either that caller sees this number, or this one sees that it waits.
+        self.returns.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) && self.waiting.swap(false, Ordering::SeqCst) {
+            self.wake_waiters();
+        }
+    }
+
+    #[cold]
+    fn wake_waiters(&self) {
+        for waker in self.waiters.lock().iter().flatten() {
+            waker.wake();
+        }
+    }
+
+    /// Overwrites the first page of a block that comes home, so that a stray reader shows. Not all
+    /// of it: that would touch pages of large blocks that nobody had used.
+    fn poison(&self, unit: u32) {
+        lease::poison(self.arena.at(unit as usize * UNIT), MIN_BLOCK);
     }
 }
 
-impl Deref for SharedLease {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        todo!()
+impl Free {
+    fn new(budget: &Budget<'_>, control_blocks: usize) -> Result<Self, Error> {
+        const RESERVE: Error =
+            Error::Invalid("the control reserve is larger than the smallest guaranteed class");
+        let blocks = budget.blocks();
+        let control_class = blocks.iter().position(|n| *n > 0).unwrap_or(0);
+        let control_blocks = u32::try_from(control_blocks).map_err(|_| RESERVE)?;
+        if control_blocks > blocks[control_class] {
+            return Err(RESERVE);
+        }
+        let units = (budget.total() / UNIT) as u32;
+        let own = units - budget.shared_units();
+        let mut free = Free {
+            guaranteed: [NONE; CLASSES],
+            guaranteed_len: blocks,
+            next: (0..own).map(|_| NONE).collect(),
+            buddy: Buddy::new(budget.shared_units()),
+            class: (0..units).map(|_| 0).collect(),
+            control_class,
+            control_blocks,
+            in_use: 0,
+            leases: 0,
+        };
+        let mut unit = 0;
+        for (class, &count) in blocks.iter().enumerate() {
+            free.guaranteed[class] = if count > 0 { unit } else { NONE };
+            for i in 0..count {
+                let next = unit + (1 << class);
+                free.next[unit as usize] = if i + 1 < count { next } else { NONE };
+                unit = next;
+            }
+        }
+        Ok(free)
+    }
+
+    /// Takes a block that holds `class`; its first unit and its class. A shared one first, so that
+    /// the guaranteed ones are still there when the shared part is full or in pieces.
+    fn take(&mut self, class: usize, priority: Priority) -> Option<(u32, usize)> {
+        let own = self.next.len() as u32;
+        let (unit, class) = match self.buddy.take(class) {
+            Some(shared) => (own + shared, class),
+            None => match self.take_guaranteed(class, priority) {
+                Some(unit) => (unit, class),
+                None => (self.take_reserve(class, priority)?, self.control_class),
+            },
+        };
+        self.class[unit as usize] = class as u8;
+        self.in_use += block_bytes(class);
+        self.leases += 1;
+        Some((unit, class))
+    }
+
+    /// The reserve serves control traffic of smaller classes too, if those have nothing of their own.
+    fn take_reserve(&mut self, class: usize, priority: Priority) -> Option<u32> {
+        if priority == Priority::Data || class >= self.control_class {
+            return None;
+        }
+        self.take_guaranteed(self.control_class, priority)
+    }
+
+    fn take_guaranteed(&mut self, class: usize, priority: Priority) -> Option<u32> {
+        let reserved = match priority {
+            Priority::Data if class == self.control_class => self.control_blocks,
+            _ => 0,
+        };
+        if self.guaranteed_len[class] <= reserved {
+            return None;
+        }
+        let unit = self.guaranteed[class];
+        self.guaranteed[class] = self.next[unit as usize];
+        self.guaranteed_len[class] -= 1;
+        Some(unit)
+    }
+
+    /// Puts a block back.
+    fn give(&mut self, unit: u32) {
+        let class = self.class[unit as usize] as usize;
+        self.in_use -= block_bytes(class);
+        self.leases -= 1;
+        let own = self.next.len() as u32;
+        if unit >= own {
+            self.buddy.give(unit - own, class);
+        } else {
+            self.next[unit as usize] = self.guaranteed[class];
+            self.guaranteed[class] = unit;
+            self.guaranteed_len[class] += 1;
+        }
     }
 }
 
-impl AppendBlock {
-    /// What was published.
-    pub fn published(&self) -> &[u8] {
-        todo!()
-    }
-
-    /// Bytes published.
-    pub fn len(&self) -> usize {
-        todo!()
-    }
-
-    /// True if nothing was published.
-    pub fn is_empty(&self) -> bool {
-        todo!()
-    }
-
-    /// Bytes the block can hold.
-    pub fn capacity(&self) -> usize {
-        todo!()
-    }
-
-    /// The room behind what was published.
-    pub fn spare(&mut self) -> &mut [u8] {
-        todo!()
-    }
-
-    /// Publishes the next `n` bytes, which were written through [`AppendBlock::spare`].
-    pub fn publish(&mut self, _n: usize) {
-        todo!()
-    }
-
-    /// A view of part of what was published.
-    pub fn share(&self, _range: Range<usize>) -> SharedLease {
-        todo!()
-    }
-
-    /// Whether no view of the block is out.
-    pub fn is_unique(&self) -> bool {
-        todo!()
-    }
-
-    /// Empties the block for another use, if no view of it is out; says whether it did.
-    pub fn reset(&mut self) -> bool {
-        todo!()
-    }
+/// The most bytes one block of a pool of this shape can have.
+fn largest(budget: &Budget<'_>) -> usize {
+    let shared = budget.shared_units();
+    let of_shared = if shared == 0 { 0 } else { (shared.ilog2() as usize).min(CLASSES - 1) };
+    let guaranteed = budget.blocks().iter().rposition(|n| *n > 0).unwrap_or(0);
+    block_bytes(of_shared.max(guaranteed))
 }
