@@ -173,3 +173,22 @@ pub unsafe extern "C" fn kloop_consumer_position(
     let status = unsafe { on_child(c.cast::<HandleCell>(), Kind::Consumer, call) };
     if status < 0 { i64::from(status) } else { position }
 }
+
+/// Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`.
+///
+/// # Safety
+/// `c` is NULL or a consumer handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kloop_consumer_close(
+    c: *mut kloop_consumer,
+    grace_ns: i64,
+) -> kloop_status {
+    let grace = Duration::from_nanos(u64::try_from(grace_ns).unwrap_or(u64::MAX));
+    let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
+        inner.engine.with_client(target.owner, |client, _, now| {
+            client.close_consumer(target.part, grace, now).map(|()| 0)
+        })
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { on_child(c.cast::<HandleCell>(), Kind::Consumer, call) }
+}

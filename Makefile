@@ -1,0 +1,62 @@
+# kloop's commands. Each says in one line what it misses and how to get it.
+#
+#   make demo       a broker, a producer and a consumer in one thread, measured
+#   make test       everything that needs no foreign peer
+#   make examples   the C programs of examples/c, into build/
+#   make interop    installs real Kafka peers into .interop/ and runs the matrix
+#   make limit      kloop beside the raw limit of the machine, as ratios
+#   make header     writes include/kloop.h anew
+#   make fuzz       runs the fuzz targets for SECONDS each (60)
+
+CC ?= cc
+CARGO ?= cargo
+BUILD := build
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+LIB := $(TARGET)/release/libkloop.a
+CFLAGS ?= -O2
+STRICT := -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude
+LIBS := -lpthread -lm -ldl
+EXAMPLES := pipeline producer consumer broker
+SECONDS := 60
+
+.PHONY: demo test examples interop limit header fuzz clean tools lib
+
+demo: examples
+	$(BUILD)/pipeline
+
+examples: $(addprefix $(BUILD)/,$(EXAMPLES))
+
+$(BUILD)/pipeline: examples/c/pipeline.c examples/c/heap_count.c examples/c/heap_count.h include/kloop.h lib
+	@mkdir -p $(BUILD)
+	$(CC) $(STRICT) $(CFLAGS) examples/c/pipeline.c examples/c/heap_count.c $(LIB) $(LIBS) -o $@
+
+$(BUILD)/%: examples/c/%.c include/kloop.h lib
+	@mkdir -p $(BUILD)
+	$(CC) $(STRICT) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
+
+# Cargo knows best whether the library is up to date.
+lib: tools
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib
+
+tools:
+	@command -v $(CARGO) >/dev/null || { echo "kloop needs a stable Rust toolchain: install rustup, then 'rustup default stable'"; exit 1; }
+	@command -v $(CC) >/dev/null || { echo "kloop needs a C compiler: 'apt-get install gcc', or set CC"; exit 1; }
+
+test: tools
+	.ci/test
+
+header: tools
+	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header
+
+interop: examples
+	interop/run
+
+limit: examples
+	benches/limit/run
+
+fuzz: tools
+	.ci/fuzz $(SECONDS)
+
+clean:
+	rm -rf $(BUILD)
+	$(CARGO) clean
