@@ -17,9 +17,9 @@ pub struct BrokerConfig {
     /// The broker's id in metadata, also the controller's (`node.id`, or `broker.id`).
     pub node_id: i32,
     /// The cluster's id: 22 characters of URL-safe base64 (`cluster.id`). `None` makes one up.
-    pub cluster_id: Option<String>,
+    pub cluster_id: Option<Box<str>>,
     /// The broker's rack (`broker.rack`).
-    pub rack: Option<String>,
+    pub rack: Option<Box<str>>,
     /// Partitions of a topic that does not say how many (`num.partitions`).
     pub num_partitions: u32,
     /// Whether asking for a topic's metadata may create it (`auto.create.topics.enable`).
@@ -99,9 +99,9 @@ impl BrokerConfig {
             if !is_cluster_id(id) {
                 return Err(bad("cluster.id", "not 22 characters of URL-safe base64"));
             }
-            c.cluster_id = Some(id.to_owned());
+            c.cluster_id = Some(id.into());
         }
-        c.rack = p.text("broker.rack").map(str::to_owned);
+        c.rack = p.text("broker.rack").map(Box::from);
         c.num_partitions =
             p.number("num.partitions", i64::from(c.num_partitions), 1..=100_000)? as u32;
         c.auto_create_topics = p.flag("auto.create.topics.enable", c.auto_create_topics)?;

@@ -1,7 +1,23 @@
 //! The broker: connections, request handling, topics and their logs.
 
+mod answer;
 pub mod config;
+mod connections;
+mod core;
+mod delayed;
+mod epoch;
+mod events;
+mod handlers;
+mod host;
+mod log;
+mod partition;
+mod random;
+mod request;
+mod scratch;
+mod serve;
 mod server;
+mod topic_settings;
+mod topics;
 
 pub use config::{BrokerConfig, BrokerLimits};
 pub use server::Broker;

@@ -1,17 +1,67 @@
-//! Broker: connections in, answers out. A state machine that is given notices and the time.
+//! Broker: its parts, its face to the engine, and its end. A request's road is in `serve`.
 
-use super::config::{BrokerConfig, BrokerLimits};
+use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES};
+use super::connections::{Connections, State};
+use super::core::Core;
+use super::delayed::{Delayed, Source};
+use super::events::{EventSource, Events};
+use super::host::{HostRequest, HostRequests, Phase};
+use super::scratch::Scratch;
 use super::{BrokerEvent, BrokerStats};
 use crate::error::Error;
-use crate::logging::Logger;
+use crate::logging::{Level, Logger};
 use crate::net::slots::SlotId;
-use crate::net::{ChannelOptions, ConnId, Notice, Owner, Selectable};
+use crate::net::{ChannelOptions, CloseReason, ConnId, Notice, Owner, Selectable};
+use crate::sync::Arc;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
 
+/// How soon something is tried again that nobody announces: an answer that found no room, or the
+/// end of a connection whose answers are being written.
+pub(super) const RETRY: Duration = Duration::from_millis(5);
+
+/// The first receive block of a connection.
+const RECEIVE_FIRST: usize = 16 * 1024;
+
 /// An embedded single-node broker. One thread at a time.
 #[derive(Debug)]
-pub struct Broker {}
+pub struct Broker {
+    pub(super) core: Arc<Core>,
+    pub(super) scratch: Scratch,
+    pub(super) connections: Connections,
+    pub(super) delayed: Delayed,
+    pub(super) host: HostRequests,
+    pub(super) events: Events,
+    pub(super) counts: Counts,
+    options: ChannelOptions,
+    owner_value: u64,
+    max_connections: usize,
+    /// Whether connections are reported to the host.
+    tells_lives: bool,
+    /// The returns of the log's and the network's pool when they were last looked at.
+    log_returns: u64,
+    net_returns: u64,
+    end: End,
+}
+
+/// What the broker counts besides its handlers.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    accepted: u64,
+    pub(super) refused: u64,
+    pub(super) requests: u64,
+    pub(super) answers: u64,
+    pub(super) wakes: u64,
+    pub(super) panics: u64,
+}
+
+/// How far the broker's end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    Closing { by: Instant, look: Instant },
+    Closed,
+}
 
 impl Broker {
     /// Takes all tables and the memory of the log. `owner_value` comes back in every event, `owner`
@@ -20,98 +70,295 @@ impl Broker {
     /// # Errors
     /// [`Error::NoMemory`], or [`Error::Invalid`] for limits that cannot be.
     pub fn new(
-        _config: BrokerConfig,
-        _limits: BrokerLimits,
-        _owner_value: u64,
-        _owner: Owner,
-        _logger: Logger,
-        _seed: u64,
+        config: BrokerConfig,
+        limits: BrokerLimits,
+        owner_value: u64,
+        owner: Owner,
+        logger: Logger,
+        seed: u64,
     ) -> Result<Broker, Error> {
-        todo!()
+        let options = ChannelOptions {
+            owner,
+            receive_max: config.request_max_bytes.min(REQUEST_MAX_BYTES),
+            receive_first: RECEIVE_FIRST,
+            max_idle: config.max_idle,
+            send_buffer: config.send_buffer,
+            receive_buffer: config.receive_buffer,
+        };
+        let (tells_lives, max_connections) = (config.events, config.max_connections);
+        let core = Core::new(config, &limits, logger, seed)?;
+        let partitions = core.topics.max_partitions();
+        Ok(Broker {
+            scratch: Scratch::new(limits.max_topics, partitions),
+            connections: Connections::new(limits.max_connections),
+            delayed: Delayed::new(limits.max_parked, partitions),
+            host: HostRequests::new(limits.max_host_requests),
+            events: Events::new(limits.max_connections, limits.max_host_requests),
+            counts: Counts::default(),
+            log_returns: core.memory.pool().returns(),
+            net_returns: 0,
+            core: Arc::new(core),
+            options,
+            owner_value,
+            max_connections,
+            tells_lives,
+            end: End::Open,
+        })
     }
 
     /// What the selector gives each connection of this broker.
     pub fn channel_options(&self) -> ChannelOptions {
-        todo!()
+        self.options
     }
 
     /// Where clients are sent to. Without it metadata names the address that a client connected to.
-    pub fn set_advertised(&mut self, _host: &str, _port: u16) {
-        todo!()
+    pub fn set_advertised(&mut self, host: &str, port: u16) {
+        self.core.set_advertised(host, port);
     }
 
     /// Takes one piece of news of a connection of this broker.
     pub fn on_notice<N: Selectable>(
         &mut self,
-        _net: &mut N,
-        _conn: ConnId,
-        _notice: Notice,
-        _now: Moment,
+        net: &mut N,
+        conn: ConnId,
+        notice: Notice,
+        now: Moment,
     ) {
-        todo!()
+        match notice {
+            Notice::Accepted => self.accept(net, conn),
+            Notice::Frames | Notice::Drained => self.serve(net, conn, now),
+            Notice::Sent(token) => self.host_answer_sent(SlotId::from_raw(token)),
+            Notice::Closed(reason) => {
+                self.log_closed(conn, reason);
+                self.forget(conn);
+            }
+            // A broker connects to nobody.
+            Notice::Connected => {}
+        }
     }
 
     /// Answers what waited and need not wait any longer. Once a turn, after its notices.
-    pub fn turn<N: Selectable>(&mut self, _net: &mut N, _now: Moment) {
-        todo!()
+    pub fn turn<N: Selectable>(&mut self, net: &mut N, now: Moment) {
+        let log_returns = self.core.memory.pool().returns();
+        if core::mem::replace(&mut self.log_returns, log_returns) != log_returns {
+            self.delayed.wake(Source::LogMemory);
+        }
+        let net_returns = net.pool().returns();
+        if core::mem::replace(&mut self.net_returns, net_returns) != net_returns {
+            self.delayed.wake(Source::Room);
+        }
+        self.delayed.wake_due(now.at);
+        // Batches that waited for memory come first, so that readers see them in this turn.
+        self.serve_ready(net, now);
+        self.deliver_appends();
+        self.serve_ready(net, now);
+        self.go_on_closing(net, now);
     }
 
     /// When [`Broker::turn`] must be called at the latest.
     pub fn next_deadline(&self) -> Option<Instant> {
-        todo!()
+        let look = match self.end {
+            End::Closing { look, .. } => Some(look),
+            End::Open | End::Closed => None,
+        };
+        match (self.delayed.next_deadline(), look) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     /// Whether [`Broker::turn`] has something to do now.
     pub fn wants_turn(&self) -> bool {
-        todo!()
+        let appended = !self.scratch.appended.is_empty() && self.delayed.len() > 0;
+        let freed = self.delayed.is_awaited(Source::LogMemory)
+            && self.core.memory.pool().returns() != self.log_returns;
+        appended || freed || self.delayed.has_ready()
     }
 
     /// Whether there is an event to take.
     pub fn has_events(&self) -> bool {
-        todo!()
+        !self.events.is_empty()
     }
 
     /// Takes the next event.
     pub fn next_event(&mut self) -> Option<BrokerEvent> {
-        todo!()
-    }
-
-    /// Answers a request that was handed to the host: the body in `parts`, which is copied; kloop
-    /// writes the header. No parts is no answer, as acks=0 asks for. `close` ends the connection
-    /// behind the answer. A `user` other than 0 comes back in [`BrokerEvent::Sent`].
-    ///
-    /// # Errors
-    /// [`Error::Stale`] if the request was answered or its connection is gone,
-    /// [`Error::Exhausted`] if there is no memory now: the request then still waits.
-    pub fn respond<N: Selectable>(
-        &mut self,
-        _net: &mut N,
-        _request: SlotId,
-        _parts: &[&[u8]],
-        _close: bool,
-        _user: u64,
-        _now: Moment,
-    ) -> Result<(), Error> {
-        todo!()
+        let owner = self.owner_value;
+        loop {
+            let event = match self.events.pop()? {
+                EventSource::Connection(index) => {
+                    self.events.take_life(index).map(|(conn, opened)| match opened {
+                        true => BrokerEvent::Opened { owner, conn },
+                        false => BrokerEvent::Gone { owner, conn },
+                    })
+                }
+                EventSource::Host(index) => self.host_event(index),
+                EventSource::Broker => Some(BrokerEvent::Closed { owner }),
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
     }
 
     /// Ends a connection now.
     ///
     /// # Errors
     /// [`Error::Stale`] if it is gone.
-    pub fn disconnect<N: Selectable>(&mut self, _net: &mut N, _conn: ConnId) -> Result<(), Error> {
-        todo!()
+    pub fn disconnect<N: Selectable>(&mut self, net: &mut N, conn: ConnId) -> Result<(), Error> {
+        self.connections.state(conn).ok_or(Error::Stale)?;
+        net.close(conn);
+        self.forget(conn);
+        Ok(())
     }
 
     /// Ends the broker: what waits is answered, connections end once their answers are written, at
     /// the latest after `grace`; [`BrokerEvent::Closed`] is then the last event. The engine stops
     /// listening before.
-    pub fn close<N: Selectable>(&mut self, _net: &mut N, _grace: Duration, _now: Moment) {
-        todo!()
+    pub fn close<N: Selectable>(&mut self, net: &mut N, grace: Duration, now: Moment) {
+        if self.end != End::Open {
+            return;
+        }
+        self.end = End::Closing { by: now.at.after(grace), look: now.at };
+        self.delayed.wake_all();
+        self.serve_ready(net, now);
+        for index in 0..self.connections.capacity() {
+            match self.connections.at(index) {
+                Some((conn, State::Ready)) => self.end_connection(net, conn),
+                Some((conn, State::Host(id))) if self.host.unanswered(id).is_none() => {
+                    // The host never saw it.
+                    net.close_after_flush(conn);
+                    self.forget(conn);
+                }
+                _ => {}
+            }
+        }
+        self.go_on_closing(net, now);
     }
 
     /// Counts since creation, and what is held now.
     pub fn stats(&self) -> BrokerStats {
-        todo!()
+        BrokerStats {
+            connections: self.connections.len() as u64,
+            accepted: self.counts.accepted,
+            refused: self.counts.refused,
+            requests: self.counts.requests,
+            answers: self.counts.answers,
+            parked: self.delayed.len() as u64,
+            host_requests: self.host.len() as u64,
+            wakes: self.counts.wakes,
+            panics: self.counts.panics,
+            ..self.core.stats()
+        }
+    }
+
+    /// Whether the broker closes: requests are answered at once.
+    pub(super) fn is_closing(&self) -> bool {
+        self.end != End::Open
+    }
+
+    fn accept<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
+        let full = self.connections.len() >= self.max_connections;
+        if self.is_closing() || full || !self.connections.open(conn) {
+            self.counts.refused += 1;
+            self.core.logger.line(
+                Level::Warn,
+                format_args!("connection {:x} is refused: there is no place for it", conn.raw()),
+            );
+            net.close(conn);
+            return;
+        }
+        self.counts.accepted += 1;
+        if self.tells_lives {
+            self.events.opened(conn);
+        }
+    }
+
+    /// Forgets a connection that is gone, and its request with it.
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        let Some(state) = self.connections.remove(conn) else { return };
+        match state {
+            State::Parked(id) => {
+                self.delayed.remove(id);
+            }
+            State::Host(id) => {
+                self.host.remove(id);
+                self.delayed.wake(Source::Room);
+            }
+            State::Ready | State::Ending => {}
+        }
+        while let Some(id) = self.host.dropped(conn) {
+            self.host_answer_sent(id);
+        }
+        if self.tells_lives {
+            self.events.gone(conn);
+        }
+    }
+
+    fn host_answer_sent(&mut self, id: SlotId) {
+        if self.host.sent(id) {
+            self.events.push(EventSource::Host(id.index()));
+        }
+    }
+
+    fn host_event(&mut self, index: usize) -> Option<BrokerEvent> {
+        let owner = self.owner_value;
+        let (id, request) = self.host.at_mut(index)?;
+        let HostRequest { conn, key, version, user, .. } = *request;
+        match core::mem::replace(&mut request.phase, Phase::Told) {
+            Phase::Untold(body) => Some(BrokerEvent::Request {
+                owner,
+                conn,
+                request: id,
+                body,
+                api_key: key.0,
+                api_version: version,
+            }),
+            Phase::Sent => {
+                self.host.remove(id);
+                self.delayed.wake(Source::Room);
+                Some(BrokerEvent::Sent { owner, user })
+            }
+            // The event of a request that was in this place before, and is gone.
+            before @ (Phase::Told | Phase::Sending) => {
+                request.phase = before;
+                None
+            }
+        }
+    }
+
+    fn log_closed(&self, conn: ConnId, reason: CloseReason) {
+        let level = match reason {
+            CloseReason::PeerClosed | CloseReason::Idle | CloseReason::Io(_) => Level::Debug,
+            _ => Level::Warn,
+        };
+        let line = format_args!("connection {:x} has ended: {}", conn.raw(), reason.text());
+        self.core.logger.line(level, line);
+    }
+
+    /// Lets a connection go once its answers are written. Only while the broker closes.
+    pub(super) fn end_connection<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
+        net.close_after_flush(conn);
+        self.connections.set(conn, State::Ending);
+    }
+
+    fn go_on_closing<N: Selectable>(&mut self, net: &mut N, now: Moment) {
+        let End::Closing { by, .. } = self.end else { return };
+        let late = now.at >= by;
+        for index in 0..self.connections.capacity() {
+            match self.connections.at(index) {
+                Some((conn, State::Ending)) if net.queued(conn) == 0 => self.forget(conn),
+                Some((conn, _)) if late => {
+                    net.close(conn);
+                    self.forget(conn);
+                }
+                _ => {}
+            }
+        }
+        if self.connections.len() == 0 {
+            self.end = End::Closed;
+            self.events.push(EventSource::Broker);
+        } else {
+            self.end = End::Closing { by, look: now.at.after(RETRY).min(by) };
+        }
     }
 }
