@@ -1,287 +1,422 @@
-//! Client: the calls, and one turn.
+//! Client: the calls that are about the whole of it, and one turn.
 
-use super::config::{ClientConfig, ClientLimits, ConsumerConfig, ProducerConfig};
-use super::{ClientEvent, OutRecord, TopicId};
+use super::config::{ClientConfig, ClientLimits};
+use super::consumer::{Assignments, Consumer};
+use super::events::{Events, Source};
+use super::in_flight::{InFlight, Purpose};
+use super::metadata::Metadata;
+use super::metadata_refresh::MetadataRefresh;
+use super::network_client::{LaneId, NetworkClient};
+use super::node_state::LaneState;
+use super::producer::{Batches, Producer};
+use super::random::Random;
+use super::requests::RawRequests;
+use super::{ClientStats, TopicId};
 use crate::error::Error;
-use crate::logging::Logger;
-use crate::net::slots::SlotId;
-use crate::net::{BufferPool, ConnId, Notice, Owner, Selectable};
+use crate::logging::{Level, Logger};
+use crate::net::slots::Slots;
+use crate::net::timers::Timers;
+use crate::net::{BufferPool, CloseReason, ConnId, Notice, Owner, Selectable, SharedLease};
+use crate::protocol::ErrorCode;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
 
-/// Counters and gauges of one client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientStats {
-    /// Connections established now.
-    pub connections: u64,
-    /// Connects started.
-    pub connects: u64,
-    /// Connections lost or given up.
-    pub disconnects: u64,
-    /// Requests sent.
-    pub requests: u64,
-    /// Answers received.
-    pub answers: u64,
-    /// Requests that ran out of time.
-    pub request_timeouts: u64,
-    /// Metadata answers used.
-    pub metadata_updates: u64,
-    /// Records accepted by `produce`.
-    pub records_accepted: u64,
-    /// Records refused for lack of room.
-    pub records_refused: u64,
-    /// Records acknowledged.
-    pub records_delivered: u64,
-    /// Records that ended otherwise.
-    pub records_failed: u64,
-    /// Batches sent again.
-    pub batch_retries: u64,
-    /// Batches that are not finished.
-    pub batches: u64,
-    /// Bytes of blocks that batches hold.
-    pub batch_bytes: u64,
-    /// Records handed over to consumers.
-    pub records_fetched: u64,
-    /// Bytes of batches handed over to consumers.
-    pub bytes_fetched: u64,
-    /// Fetches sent.
-    pub fetches: u64,
-}
-
 /// The client of one cluster.
 #[derive(Debug)]
-pub struct Client {}
+pub struct Client {
+    pub(super) owner_value: u64,
+    pub(super) limits: ClientLimits,
+    pub(super) pool: BufferPool,
+    pub(super) logger: Logger,
+    pub(super) random: Random,
+    pub(super) cluster: NetworkClient,
+    pub(super) metadata: Metadata,
+    pub(super) refresh: MetadataRefresh,
+    pub(super) batches: Batches,
+    pub(super) producers: Slots<Producer>,
+    /// Per producer the end of its grace.
+    pub(super) producer_timers: Timers,
+    pub(super) consumers: Slots<Consumer>,
+    pub(super) assigned: Assignments,
+    pub(super) requests: RawRequests,
+    pub(super) events: Events,
+    pub(super) stats: ClientStats,
+    /// A call left work for a turn.
+    pub(super) wants_turn: bool,
+    /// The first metadata was told of.
+    ready: bool,
+    closing: bool,
+    /// The event of its end was made.
+    closed: bool,
+}
 
 impl Client {
-    /// A client that will connect in its first turn. `owner` marks its channels, `owner_value` its
-    /// events; `seed` feeds the jitter and the partitioner.
+    /// A client that connects in its first turn. `owner` marks its channels, `owner_value` its
+    /// events; `seed` feeds the jitter and the partitioner. All tables are taken here.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for limits that cannot be.
-    #[expect(clippy::too_many_arguments, reason = "everything a client is given, once")]
+    /// [`Error::Invalid`] for limits that cannot be: none of the first five may be 0, and none may
+    /// be 2^24 or more.
     pub fn new(
-        _config: ClientConfig,
-        _limits: ClientLimits,
-        _owner_value: u64,
-        _owner: Owner,
-        _pool: &BufferPool,
-        _logger: Logger,
-        _seed: u64,
+        config: ClientConfig,
+        limits: ClientLimits,
+        owner_value: u64,
+        owner: Owner,
+        pool: &BufferPool,
+        logger: Logger,
+        seed: u64,
     ) -> Result<Client, Error> {
-        todo!()
+        limits.check()?;
+        let mut random = Random::new(seed);
+        let receive_max = pool.largest();
+        let mut cluster =
+            NetworkClient::new(config, &limits, owner, receive_max, logger.clone(), random.next());
+        cluster.seed();
+        Ok(Client {
+            owner_value,
+            pool: pool.clone(),
+            logger,
+            cluster,
+            metadata: Metadata::new(limits.max_topics, limits.max_partitions, random.next()),
+            refresh: MetadataRefresh::new(random.next()),
+            batches: Batches::new(limits.max_batches),
+            producers: Slots::new(limits.max_producers),
+            producer_timers: Timers::new(limits.max_producers),
+            consumers: Slots::new(limits.max_consumers),
+            assigned: Assignments::new(&limits),
+            requests: RawRequests::new(limits.max_requests),
+            events: Events::new(&limits),
+            stats: ClientStats::default(),
+            wants_turn: true,
+            ready: false,
+            closing: false,
+            closed: false,
+            random,
+            limits,
+        })
     }
 
     /// Takes news of one of the client's channels.
     pub fn on_notice<N: Selectable>(
         &mut self,
-        _net: &mut N,
-        _conn: ConnId,
-        _notice: Notice,
-        _now: Moment,
+        net: &mut N,
+        conn: ConnId,
+        notice: Notice,
+        now: Moment,
     ) {
-        todo!()
+        let Some(lane) = self.cluster.lane_of(conn) else { return };
+        match notice {
+            Notice::Connected => self.cluster.connected(net, lane, now.at),
+            Notice::Frames => self.on_frames(net, lane, conn, now),
+            Notice::Sent(token) => {
+                if let Some(request) = self.cluster.written(lane, token) {
+                    self.on_produce_written(lane, &request, now.at);
+                }
+            }
+            Notice::Closed(reason) => self.on_closed(lane, reason, now.at),
+            // Room for sends is looked at in every turn; the client does not listen.
+            Notice::Drained | Notice::Accepted => {}
+        }
+    }
+
+    fn on_frames<N: Selectable>(&mut self, net: &mut N, lane: LaneId, conn: ConnId, now: Moment) {
+        // An answer may end the connection, and with it what follows.
+        while self.cluster.conn(lane) == Some(conn) {
+            let Some(frame) = net.next_frame(conn) else { return };
+            if let Err(why) = self.on_answer(net, lane, &frame, now.at) {
+                self.log(Level::Warn, format_args!("{}: {why}", self.peer_name(lane)));
+                self.give_up_lane(net, lane, ErrorCode::NETWORK_EXCEPTION, now.at);
+            }
+        }
+    }
+
+    fn on_answer<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        lane: LaneId,
+        frame: &SharedLease,
+        now: Instant,
+    ) -> Result<(), &'static str> {
+        let (request, at) = self.cluster.answer(lane, frame)?;
+        let body = frame.get(at..).unwrap_or(&[]);
+        let (key, version) = (request.key, request.version);
+        let throttle = match request.purpose {
+            Purpose::ApiVersions => {
+                self.cluster.learn(net, lane, body, version, now)?;
+                0
+            }
+            Purpose::Metadata => self.on_metadata(body, version, now)?,
+            Purpose::ProducerId(producer) => self.on_producer_id(producer, body, version, now)?,
+            Purpose::Produce { .. } => self.on_produce(lane, &request, body, now)?,
+            Purpose::Offsets(consumer) => self.on_offsets(lane, consumer, body, version, now)?,
+            Purpose::Fetch(consumer) => {
+                let body = frame.slice(at..frame.len());
+                self.on_fetch(lane, consumer, &body, version, now)?
+            }
+            Purpose::Raw(id) => {
+                self.on_raw_answer(id, frame.slice(at..frame.len()));
+                0
+            }
+        };
+        self.cluster.throttle(lane, key, version, throttle, now);
+        Ok(())
+    }
+
+    fn on_closed(&mut self, lane: LaneId, reason: CloseReason, now: Instant) {
+        let quiet = reason == CloseReason::Idle;
+        let level = if quiet { Level::Debug } else { Level::Warn };
+        self.log(level, format_args!("{}: {}", self.peer_name(lane), reason.text()));
+        let too_large = matches!(reason, CloseReason::TooLarge(_));
+        self.lane_down(lane, quiet, ErrorCode::NETWORK_EXCEPTION, too_large, now);
+    }
+
+    /// Closes a connection that cannot be trusted or took too long; its requests fail with `code`.
+    fn give_up_lane<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        lane: LaneId,
+        code: ErrorCode,
+        now: Instant,
+    ) {
+        if let Some(conn) = self.cluster.conn(lane) {
+            net.close(conn);
+        }
+        self.lane_down(lane, false, code, false, now);
+    }
+
+    fn lane_down(
+        &mut self,
+        lane: LaneId,
+        quiet: bool,
+        code: ErrorCode,
+        too_large: bool,
+        now: Instant,
+    ) {
+        self.cluster.disconnected(lane, quiet, now);
+        while let Some((request, answered)) = self.cluster.pop_lost(lane) {
+            self.lost(lane, &request, code, answered, too_large, now);
+        }
+        if !quiet {
+            self.refresh.need();
+        }
+        self.wants_turn = true;
+    }
+
+    /// A request will not be answered.
+    fn lost(
+        &mut self,
+        lane: LaneId,
+        request: &InFlight,
+        code: ErrorCode,
+        answered: bool,
+        too_large: bool,
+        now: Instant,
+    ) {
+        match request.purpose {
+            Purpose::ApiVersions => {}
+            Purpose::Metadata => self.refresh.failed(self.cluster.config(), now),
+            Purpose::ProducerId(producer) => self.producer_id_failed(producer, now),
+            Purpose::Produce { .. } => self.on_produce_lost(lane, request, code, answered, now),
+            Purpose::Offsets(consumer) => self.on_offsets_lost(lane, consumer, now),
+            Purpose::Fetch(consumer) => self.on_fetch_lost(lane, consumer, too_large, now),
+            Purpose::Raw(id) => self.on_raw_lost(id, code),
+        }
     }
 
     /// Does what is due: deadlines, connects, requests. To be called after notices and calls.
-    pub fn turn<N: Selectable>(&mut self, _net: &mut N, _now: Moment) {
-        todo!()
+    pub fn turn<N: Selectable>(&mut self, net: &mut N, now: Moment) {
+        self.wants_turn = false;
+        self.cluster.begin_turn();
+        self.run_timers(net, now);
+        self.cluster.ask_all(net, now.at);
+        if !self.closing || self.has_producers() {
+            self.refresh_metadata(net, now.at);
+            self.send_batches(net, now.at);
+        }
+        if !self.closing {
+            self.send_raw(net, now.at);
+            self.send_offsets(net, now.at);
+            self.send_fetches(net, now.at);
+        }
+        self.tell_writable(now);
+        while let Some(node) = self.cluster.take_moved() {
+            for lane in LaneId::both(node) {
+                self.give_up_lane(net, lane, ErrorCode::NETWORK_EXCEPTION, now.at);
+            }
+        }
+        self.cluster.sweep(net, now.at);
+        self.finish_closing(net, now.at);
+    }
+
+    fn run_timers<N: Selectable>(&mut self, net: &mut N, now: Moment) {
+        while let Some(lane) = self.cluster.pop_due(now.at) {
+            let connecting = self.cluster.state(lane) == LaneState::Connecting;
+            let what = if connecting { "the connect" } else { "a request" };
+            self.log(Level::Warn, format_args!("{}: {what} took too long", self.peer_name(lane)));
+            self.cluster.stats.request_timeouts += u64::from(!connecting);
+            self.give_up_lane(net, lane, ErrorCode::REQUEST_TIMED_OUT, now.at);
+        }
+        while let Some(batch) = self.batches.timers.pop_due(now.at) {
+            self.batch_due(batch as u32, now);
+        }
+        while let Some(producer) = self.producer_timers.pop_due(now.at) {
+            self.producer_due(producer);
+        }
+        while let Some(request) = self.requests.timers.pop_due(now.at) {
+            self.raw_due(request);
+        }
+        while let Some(assigned) = self.assigned.timers.pop_due(now.at) {
+            self.assigned_due(assigned as u32);
+        }
     }
 
     /// When [`Client::turn`] must run again though nothing happened.
     pub fn next_deadline(&self) -> Option<Instant> {
-        todo!()
+        [
+            self.cluster.next_deadline(),
+            self.batches.timers.earliest(),
+            self.producer_timers.earliest(),
+            self.requests.timers.earliest(),
+            self.assigned.timers.earliest(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether a call left work for [`Client::turn`].
     pub fn wants_turn(&self) -> bool {
-        todo!()
+        self.wants_turn
     }
 
-    /// Whether [`Client::next_event`] has something.
-    pub fn has_events(&self) -> bool {
-        todo!()
+    /// Metadata came: whoever waited for it goes on.
+    pub(super) fn metadata_changed(&mut self) {
+        if !self.ready {
+            self.ready = true;
+            self.events.push(Source::Ready);
+        }
+        self.leaders_changed();
+        self.tell_topics_known();
+        self.bind_assigned();
     }
 
-    /// Takes the next event.
-    pub fn next_event(&mut self) -> Option<ClientEvent> {
-        todo!()
+    /// Partitions whose leader changed move to its lists.
+    pub(super) fn leaders_changed(&mut self) {
+        while let Some(part) = self.metadata.pop_changed() {
+            self.leader_changed_for_producers(part);
+            self.leader_changed_for_consumers(part);
+        }
+        self.wants_turn = true;
     }
 
-    /// The id of a topic name; the first call for a name asks the cluster about it.
+    /// The id of a topic name; the first call for a name asks the cluster about it, which creates
+    /// the topic if `allow.auto.create.topics` and the brokers permit. The only call that may
+    /// allocate, up to `max_topics` times.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a name that no topic can have, [`Error::Exhausted`] for one too many.
-    pub fn topic(&mut self, _name: &str) -> Result<TopicId, Error> {
-        todo!()
+    pub fn topic(&mut self, name: &str) -> Result<TopicId, Error> {
+        let (topic, new) = self.metadata.intern(name)?;
+        if new {
+            self.refresh.need_fresh();
+            self.wants_turn = true;
+        }
+        Ok(topic)
     }
 
     /// The name of a topic.
-    pub fn topic_name(&self, _topic: TopicId) -> Option<&str> {
-        todo!()
+    pub fn topic_name(&self, topic: TopicId) -> Option<&str> {
+        self.metadata.name(topic)
     }
 
-    /// Sends a request of any API to `node`, or to any node if it is -1. `body` stands behind the
-    /// header; `api_version` -1 is the highest that both sides know. One
-    /// [`ClientEvent::Reply`] follows.
-    ///
-    /// # Errors
-    /// [`Error::Exhausted`]: no room for another request, or no memory for its body now.
-    pub fn request(
-        &mut self,
-        _node: i32,
-        _api_key: i16,
-        _api_version: i16,
-        _body: &[u8],
-        _user: u64,
-        _now: Moment,
-    ) -> Result<SlotId, Error> {
-        todo!()
+    /// Whether calls that begin something are taken.
+    pub(super) fn open(&self) -> Result<(), Error> {
+        if self.closing { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Ends a request early; its [`ClientEvent::Reply`] says [`Error::Canceled`].
-    ///
-    /// # Errors
-    /// [`Error::Stale`] if it has ended.
-    pub fn cancel(&mut self, _op: SlotId) -> Result<(), Error> {
-        todo!()
+    fn has_producers(&self) -> bool {
+        !self.producers.is_empty()
     }
 
-    /// Ends everything: producers have `grace` to get their records out. A
-    /// [`ClientEvent::Closed`] follows for every producer, every consumer, and last the client.
-    pub fn close<N: Selectable>(&mut self, _net: &mut N, _grace: Duration, _now: Moment) {
-        todo!()
+    /// Ends everything: producers have `grace` to get their records out, everything else ends at
+    /// once. A [`Closed`](super::ClientEvent::Closed) follows for every consumer, every producer
+    /// and, last, the client. With a grace of zero nothing is left open when the call returns.
+    pub fn close<N: Selectable>(&mut self, net: &mut N, grace: Duration, now: Moment) {
+        if !self.closing {
+            self.closing = true;
+            self.end_raw(Error::Closed);
+            for index in 0..self.consumers.capacity() {
+                let consumer = self.consumers.at(index).map(|(id, _)| id);
+                if let Some(id) = consumer {
+                    // One that is closing already goes on closing.
+                    let _ = self.close_consumer(id, grace, now);
+                }
+            }
+        }
+        for index in 0..self.producers.capacity() {
+            let Some(id) = self.producers.at(index).map(|(id, _)| id) else { continue };
+            if self.close_producer(id, grace, now).is_err() && grace.is_zero() {
+                self.producer_due(index);
+            } else if grace.is_zero() {
+                self.producer_timers.clear(index);
+                self.producer_due(index);
+            }
+        }
+        self.wants_turn = true;
+        self.finish_closing(net, now.at);
     }
 
-    /// Adds a producer.
-    ///
-    /// # Errors
-    /// [`Error::Exhausted`] for one too many, [`Error::Invalid`] if the pool cannot hold its
-    /// batches.
-    pub fn add_producer(
-        &mut self,
-        _config: ProducerConfig,
-        _owner_value: u64,
-        _now: Moment,
-    ) -> Result<SlotId, Error> {
-        todo!()
-    }
-
-    /// Takes one record. `Ok(false)`: there is no room now, or the topic is not known yet; one
-    /// [`ClientEvent::Writable`] follows.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the record is larger than `max.request.size` or its partition does not
-    /// exist; [`Error::Kafka`] if the topic can never be written to; [`Error::Stale`],
-    /// [`Error::Closed`].
-    pub fn produce<'h, H>(
-        &mut self,
-        _producer: SlotId,
-        _record: &OutRecord<'_>,
-        _headers: H,
-        _now: Moment,
-    ) -> Result<bool, Error>
-    where
-        H: Iterator<Item = (&'h [u8], Option<&'h [u8]>)> + Clone,
-    {
-        todo!()
-    }
-
-    /// Sends what is batched without waiting for `linger.ms`; [`ClientEvent::Flushed`] follows when
-    /// all records taken so far have their outcome.
-    ///
-    /// # Errors
-    /// [`Error::Stale`]; [`Error::Exhausted`] if too many flushes are open.
-    pub fn flush(&mut self, _producer: SlotId, _user: u64) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// Ends a producer: its records have `grace` to get out.
-    ///
-    /// # Errors
-    /// [`Error::Stale`], [`Error::Closed`] if it is closing already.
-    pub fn close_producer(
-        &mut self,
-        _producer: SlotId,
-        _grace: Duration,
-        _now: Moment,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// Adds a consumer.
-    ///
-    /// # Errors
-    /// [`Error::Exhausted`] for one too many.
-    pub fn add_consumer(
-        &mut self,
-        _config: ConsumerConfig,
-        _owner_value: u64,
-    ) -> Result<SlotId, Error> {
-        todo!()
-    }
-
-    /// Ends a consumer; events of it that were not taken are dropped.
-    ///
-    /// # Errors
-    /// [`Error::Stale`], [`Error::Closed`] if it is closing already.
-    pub fn close_consumer(
-        &mut self,
-        _consumer: SlotId,
-        _grace: Duration,
-        _now: Moment,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// Replaces what a consumer reads. The offset is one to start at, -1 for the end, -2 for the
-    /// beginning. A partition that stays with its present position goes on undisturbed.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for another offset or a topic that is not known, [`Error::Exhausted`] for
-    /// too many partitions; the assignment stays as it was then.
-    pub fn assign(
-        &mut self,
-        _consumer: SlotId,
-        _parts: &[(TopicId, i32, i64)],
-        _now: Moment,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// Adds or moves one partition, to the first record at or after a time in milliseconds.
-    ///
-    /// # Errors
-    /// As [`Client::assign`].
-    pub fn assign_at(
-        &mut self,
-        _consumer: SlotId,
-        _topic: TopicId,
-        _partition: i32,
-        _timestamp_ms: i64,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// Stops fetching from partitions, or goes on. An event that is pending is not held back.
-    ///
-    /// # Errors
-    /// [`Error::Stale`], [`Error::Invalid`] for a partition that is not assigned.
-    pub fn pause(
-        &mut self,
-        _consumer: SlotId,
-        _parts: &[(TopicId, i32)],
-        _paused: bool,
-    ) -> Result<(), Error> {
-        todo!()
-    }
-
-    /// The offset after the last record handed over; `None` while it is not known.
-    pub fn position(&self, _consumer: SlotId, _topic: TopicId, _partition: i32) -> Option<i64> {
-        todo!()
+    /// When the last producer is done, the connections go and the client is closed.
+    fn finish_closing<N: Selectable>(&mut self, net: &mut N, now: Instant) {
+        let producing = self.producers.iter().any(|(_, producer)| !producer.is_done());
+        if !self.closing || producing || self.closed {
+            return;
+        }
+        self.closed = true;
+        while let Some((lane, conn)) = self.cluster.any_connection() {
+            net.close(conn);
+            self.lane_down(lane, true, ErrorCode::NETWORK_EXCEPTION, false, now);
+        }
+        self.wants_turn = false;
+        self.events.push(Source::ClientClosed);
     }
 
     /// Counters and gauges.
     pub fn stats(&self) -> ClientStats {
-        todo!()
+        let net = self.cluster.stats;
+        ClientStats {
+            connections: net.connections,
+            connects: net.connects,
+            disconnects: net.disconnects,
+            requests: net.requests,
+            answers: net.answers,
+            request_timeouts: net.request_timeouts,
+            batches: self.batches.slots.len() as u64,
+            batch_bytes: self.producers.iter().map(|(_, p)| p.memory() as u64).sum(),
+            ..self.stats
+        }
+    }
+
+    pub(super) fn log(&self, level: Level, line: core::fmt::Arguments<'_>) {
+        self.logger.line(level, line);
+    }
+
+    /// What a log line calls the other end of a connection.
+    fn peer_name(&self, lane: LaneId) -> PeerName {
+        let node = self.cluster.node(lane.node()).map(|node| (node.id, node.addresses.current()));
+        PeerName(node)
+    }
+}
+
+/// A node in a log line.
+struct PeerName(Option<(i32, Option<std::net::SocketAddr>)>);
+
+impl core::fmt::Display for PeerName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some((id, Some(address))) => write!(f, "node {id} at {address}"),
+            Some((id, None)) => write!(f, "node {id}"),
+            None => write!(f, "a node that left"),
+        }
     }
 }

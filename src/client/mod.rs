@@ -2,15 +2,57 @@
 //!
 //! A state machine: it takes notices, calls and the time, and yields sends, events and a next
 //! deadline. It reads no clock and owns no socket. One thread at a time.
+//!
+//! **Nodes.** A broker has two connections: one for what is answered at once, one for fetches.
+//! Each goes Disconnected → Connecting → CheckingVersions → Ready, and back to Disconnected with a
+//! backoff that doubles until it has been Ready again. A connection is made when something wants to
+//! be sent. Answers are matched with requests by order and id; a mismatch, a malformed answer or a
+//! request out of time ends the connection, and what was on it is tried again or fails.
+//!
+//! **Metadata** is asked for at start, for each new topic, when something shows that it is wrong,
+//! and when it is old. A topic keeps its number, a partition too.
+//!
+//! **Promises.** Each record that was taken ends in exactly one [`ClientEvent::Delivered`], by
+//! `delivery.timeout.ms`; what its [`Outcome`] means is in [`producer`]. Each raw request ends in
+//! exactly one [`ClientEvent::Reply`]. A partition has at most one event at a time; see
+//! [`consumer`]. An event is never dropped, except those of a consumer or of partitions that its
+//! host gave up. After [`ClientEvent::Closed`] nothing follows.
+//!
+//! **Memory.** All tables are taken by [`Client::new`], [`Client::add_producer`] and
+//! [`Client::add_consumer`]; [`Client::topic`] may allocate; nothing else does. Records, requests
+//! and answers live in pool blocks.
+//!
+//! Deliberately absent: SASL and TLS, name servers, groups, transactions, compression.
 
+mod bootstrap;
 #[expect(clippy::module_inception, reason = "the file that a newcomer looks for first")]
 mod client;
 pub mod config;
+pub mod consumer;
+mod events;
+mod in_flight;
+mod lists;
+mod metadata;
+mod metadata_refresh;
+mod network_client;
+mod node_state;
+mod node_versions;
+mod nodes;
+pub mod producer;
+mod pull;
+mod random;
 pub mod records;
+mod requests;
+mod stats;
+mod version_check;
 
-pub use client::{Client, ClientStats};
-pub use config::{ClientConfig, ClientLimits, ConsumerConfig, ProducerConfig};
+pub use bootstrap::{Addresses, Hosts};
+pub use client::Client;
+pub use config::{Acks, ClientConfig, ClientLimits, ConsumerConfig, OffsetReset, ProducerConfig};
+pub use node_state::Schedule;
+pub use producer::partitioner::{murmur2, partition_of_key};
 pub use records::{FetchedHeaders, FetchedRecord, RecordCursor};
+pub use stats::ClientStats;
 
 use crate::error::Error;
 use crate::net::SharedLease;

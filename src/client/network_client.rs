@@ -1,0 +1,474 @@
+//! NetworkClient: the nodes and their connections. It connects, asks what a broker speaks, sends a
+//! request, matches its answer and tells what ran out of time.
+//!
+//! A node has two *lanes*, each a connection: [`LaneKind::Control`] for everything that is answered
+//! at once and [`LaneKind::Fetch`] for fetches. A broker works on one request of a connection at a
+//! time, so that a Fetch which waits for records would hold up a Produce behind it.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
+
+use super::bootstrap::Addresses;
+use super::config::{ClientConfig, ClientLimits};
+use super::in_flight::{InFlight, InFlightQueue, Purpose, token_of};
+use super::node_state::{Health, LaneState};
+use super::node_versions::{NodeVersions, first_client_throttled, spoken};
+use super::random::Random;
+use crate::logging::{Level, Logger};
+use crate::net::timers::Timers;
+use crate::net::{ChannelOptions, ConnId, Owner, Selectable, SendBuilder, SendRefused};
+use crate::protocol::{ApiKey, Reader, RequestHeader, ResponseHeader, Writer};
+use crate::time::Instant;
+use core::time::Duration;
+
+/// Which of a node's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneKind {
+    Control = 0,
+    Fetch = 1,
+}
+
+/// One connection of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneId(u32);
+
+impl LaneId {
+    pub(super) fn new(node: u32, kind: LaneKind) -> Self {
+        LaneId(node * 2 + kind as u32)
+    }
+
+    pub(super) fn node(self) -> u32 {
+        self.0 / 2
+    }
+
+    /// Both lanes of a node.
+    pub(super) fn both(node: u32) -> [LaneId; 2] {
+        [LaneId::new(node, LaneKind::Control), LaneId::new(node, LaneKind::Fetch)]
+    }
+
+    /// The lane at a place of the table.
+    pub(super) fn at(index: usize) -> Self {
+        LaneId(index as u32)
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) state: LaneState,
+    pub(super) conn: Option<ConnId>,
+    pub(super) health: Health,
+    pub(super) versions: NodeVersions,
+    pub(super) in_flight: InFlightQueue,
+    /// Requests wait until then: the broker said so.
+    throttled_until: Instant,
+    /// The version in which ApiVersions is to be asked for; `None` when that has been done.
+    pub(super) ask: Option<i16>,
+    /// ApiVersions was asked for again in an older version.
+    pub(super) fell_back: bool,
+}
+
+/// A broker, or a bootstrap server whose id is not known yet (a negative id).
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: i32,
+    pub(super) addresses: Addresses,
+    /// The cluster's last list names it; otherwise it is leaving.
+    pub(super) listed: bool,
+    /// Its address has changed; its connections are to be given up.
+    pub(super) moved: bool,
+}
+
+impl Node {
+    pub(super) fn free() -> Self {
+        Node { id: FREE, addresses: Addresses::none(), listed: false, moved: false }
+    }
+
+    /// Whether it may be asked something.
+    pub(super) fn is_usable(&self) -> bool {
+        self.id != FREE && self.listed && !self.addresses.is_empty()
+    }
+}
+
+/// Why a request was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotSent {
+    /// No room or no memory now: try again in a later turn.
+    Later,
+    /// The connection is gone; its last notice is on the way.
+    Gone,
+    /// It cannot be said.
+    Unwritable(&'static str),
+}
+
+/// The id of an unused place.
+pub(super) const FREE: i32 = i32::MIN;
+/// How soon what found no room is tried again, if nothing else happens.
+const AGAIN: Duration = Duration::from_millis(10);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NetworkStats {
+    pub(super) connections: u64,
+    pub(super) connects: u64,
+    pub(super) disconnects: u64,
+    pub(super) requests: u64,
+    pub(super) answers: u64,
+    pub(super) request_timeouts: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct NetworkClient {
+    pub(super) nodes: Box<[Node]>,
+    pub(super) lanes: Box<[Lane]>,
+    /// Places in use lie below it.
+    pub(super) used: usize,
+    /// By a connection's index, folded: the lane that last had it. A hint, checked on use.
+    hints: Box<[u32]>,
+    /// Per lane: the setup deadline, or that of the first request to run out of time.
+    pub(super) timers: Timers,
+    /// When to look again at what was refused for a matter of time.
+    wake: Instant,
+    /// Lanes that have not asked yet what their broker speaks.
+    pub(super) unasked: u32,
+    pub(super) config: ClientConfig,
+    options: ChannelOptions,
+    pub(super) random: Random,
+    pub(super) logger: Logger,
+    pub(super) stats: NetworkStats,
+}
+
+impl NetworkClient {
+    pub(super) fn new(
+        config: ClientConfig,
+        limits: &ClientLimits,
+        owner: Owner,
+        receive_max: usize,
+        logger: Logger,
+        seed: u64,
+    ) -> Self {
+        let lane = |i: usize| {
+            let fetches = limits.max_consumers + 1;
+            let capacity = if i % 2 == LaneKind::Fetch as usize {
+                fetches.max(limits.max_in_flight)
+            } else {
+                limits.max_in_flight
+            };
+            Lane {
+                state: LaneState::Disconnected,
+                conn: None,
+                health: Health::new(),
+                versions: NodeVersions::new(),
+                in_flight: InFlightQueue::new(capacity.max(1)),
+                throttled_until: Instant::from_nanos(0),
+                ask: None,
+                fell_back: false,
+            }
+        };
+        let lanes = limits.max_nodes * 2;
+        let options = ChannelOptions {
+            owner,
+            receive_max,
+            receive_first: receive_max.min(16 * 1024),
+            max_idle: config.max_idle,
+            send_buffer: config.send_buffer,
+            receive_buffer: config.receive_buffer,
+        };
+        NetworkClient {
+            nodes: (0..limits.max_nodes).map(|_| Node::free()).collect(),
+            lanes: (0..lanes).map(lane).collect(),
+            used: 0,
+            hints: core::iter::repeat_n(0, (lanes * 2).next_power_of_two()).collect(),
+            timers: Timers::new(lanes),
+            wake: Instant::FAR,
+            unasked: 0,
+            config,
+            options,
+            random: Random::new(seed),
+            logger,
+            stats: NetworkStats::default(),
+        }
+    }
+
+    pub(super) fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// When to look again though nothing happened.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let earliest = self.timers.earliest().unwrap_or(Instant::FAR).min(self.wake);
+        if earliest == Instant::FAR { None } else { Some(earliest) }
+    }
+
+    /// Begins a turn: who is still refused says so again.
+    pub(super) fn begin_turn(&mut self) {
+        self.wake = Instant::FAR;
+    }
+
+    /// Asks to be called again at `at`.
+    pub(super) fn wake_at(&mut self, at: Instant) {
+        self.wake = self.wake.min(at);
+    }
+
+    /// Asks to be called again soon: there was no room for a request.
+    pub(super) fn wake_soon(&mut self, now: Instant) {
+        self.wake_at(now.after(AGAIN));
+    }
+
+    pub(super) fn lane(&self, lane: LaneId) -> Option<&Lane> {
+        self.lanes.get(lane.index())
+    }
+
+    pub(super) fn lane_mut(&mut self, lane: LaneId) -> Option<&mut Lane> {
+        self.lanes.get_mut(lane.index())
+    }
+
+    pub(super) fn state(&self, lane: LaneId) -> LaneState {
+        self.lane(lane).map_or(LaneState::Disconnected, |lane| lane.state)
+    }
+
+    pub(super) fn conn(&self, lane: LaneId) -> Option<ConnId> {
+        self.lane(lane).and_then(|lane| lane.conn)
+    }
+
+    /// The lane of a connection.
+    pub(super) fn lane_of(&self, conn: ConnId) -> Option<LaneId> {
+        let hint = self.hints.get(conn.index() & (self.hints.len() - 1)).copied().unwrap_or(0);
+        let is = |lane: &Lane| lane.conn == Some(conn);
+        if self.lane(LaneId(hint)).is_some_and(is) {
+            return Some(LaneId(hint));
+        }
+        let used = self.lanes.get(..self.used * 2).unwrap_or(&[]);
+        used.iter().position(is).map(|lane| LaneId(lane as u32))
+    }
+
+    /// The version of an API to use on a lane, within what kloop speaks and `least` at least.
+    pub(super) fn version(&self, lane: LaneId, key: ApiKey) -> Option<i16> {
+        let range = spoken(key).unwrap_or(0..=i16::MAX);
+        self.lane(lane)?.versions.highest(key, range)
+    }
+
+    /// Whether the broker serves this version of an API.
+    pub(super) fn serves(&self, lane: LaneId, key: ApiKey, version: i16) -> bool {
+        self.lane(lane).is_some_and(|lane| lane.versions.highest(key, version..=version).is_some())
+    }
+
+    /// Requests in flight on a lane.
+    pub(super) fn in_flight(&self, lane: LaneId) -> usize {
+        self.lane(lane).map_or(0, |lane| lane.in_flight.len())
+    }
+
+    /// Whether a request can be sent on a lane now. If it is not connected and may be, the connect
+    /// is started; if it is only a matter of time, the time is noted.
+    pub(super) fn ready<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) -> bool {
+        let Some(lane) = self.lanes.get(id.index()) else { return false };
+        match lane.state {
+            LaneState::Ready if lane.throttled_until > now => {
+                self.wake_at(lane.throttled_until);
+                false
+            }
+            LaneState::Ready if lane.in_flight.is_full() => false,
+            LaneState::Ready => lane.conn.is_some_and(|conn| net.can_send(conn)),
+            LaneState::Connecting | LaneState::CheckingVersions => false,
+            LaneState::Disconnected if lane.health.retry_at > now => {
+                self.wake_at(lane.health.retry_at);
+                false
+            }
+            LaneState::Disconnected => {
+                self.connect(net, id, now);
+                false
+            }
+        }
+    }
+
+    fn connect<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(id.index()) else { return };
+        let Some(node) = self.nodes.get_mut(id.node() as usize) else { return };
+        let setup_until = lane.health.attempt(self.config.setup, &mut self.random, now);
+        let Some(address) = node.addresses.current() else {
+            lane.health.failed(lane.state, self.config.reconnect, &mut self.random, now);
+            return;
+        };
+        self.stats.connects += 1;
+        match net.connect(address, &self.options) {
+            Ok(conn) => {
+                lane.state = LaneState::Connecting;
+                lane.conn = Some(conn);
+                let mask = self.hints.len() - 1;
+                if let Some(hint) = self.hints.get_mut(conn.index() & mask) {
+                    *hint = id.0;
+                }
+                self.timers.set(id.index(), setup_until);
+            }
+            Err(error) => {
+                self.logger.line(
+                    Level::Warn,
+                    format_args!("node {}: cannot connect to {address}: {error}", node.id),
+                );
+                node.addresses.turn();
+                self.stats.disconnects += 1;
+                lane.health.failed(
+                    LaneState::Connecting,
+                    self.config.reconnect,
+                    &mut self.random,
+                    now,
+                );
+                let retry_at = lane.health.retry_at;
+                self.wake_at(retry_at);
+            }
+        }
+    }
+
+    /// Sends a message that needs nothing but its own bytes.
+    #[expect(clippy::too_many_arguments, reason = "what a request is, once")]
+    pub(super) fn send_message<'m, N: Selectable, M: crate::protocol::declare::Message<'m>>(
+        &mut self,
+        net: &mut N,
+        id: LaneId,
+        key: ApiKey,
+        version: i16,
+        purpose: Purpose,
+        message: &M,
+        now: Instant,
+    ) -> Result<(), NotSent> {
+        let room = message.encoded_len(version);
+        self.send(net, id, key, version, purpose, false, room, now, |send| {
+            let mut w = Writer::new(send.scratch());
+            message.encode(&mut w, version);
+            let n = w.finish()?;
+            send.advance(n);
+            Ok(())
+        })
+    }
+
+    /// Sends a request: writes the header, lets `fill` do the rest in `room` bytes of scratch, and
+    /// notes it as in flight. A `silent` one has no answer and is over when it is written.
+    #[expect(clippy::too_many_arguments, reason = "what a request is, once")]
+    pub(super) fn send<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: LaneId,
+        key: ApiKey,
+        version: i16,
+        purpose: Purpose,
+        silent: bool,
+        room: usize,
+        now: Instant,
+        fill: impl FnOnce(&mut SendBuilder) -> Result<(), &'static str>,
+    ) -> Result<(), NotSent> {
+        let lane = self.lanes.get_mut(id.index()).ok_or(NotSent::Gone)?;
+        let conn = lane.conn.ok_or(NotSent::Gone)?;
+        let client_id = Some(&*self.config.client_id);
+        let header_room = 16 + self.config.client_id.len();
+        let mut send =
+            net.begin_send(conn, header_room + room).map_err(|refused| match refused {
+                SendRefused::Stale => NotSent::Gone,
+                SendRefused::Full | SendRefused::NoMemory => NotSent::Later,
+            })?;
+        let correlation_id = lane.in_flight.next_correlation();
+        let mut w = Writer::new(send.scratch());
+        RequestHeader { api_key: key, api_version: version, correlation_id, client_id }
+            .write(&mut w);
+        let n = w.finish().map_err(NotSent::Unwritable)?;
+        send.advance(n);
+        fill(&mut send).map_err(NotSent::Unwritable)?;
+        let token = if silent { Some(token_of(correlation_id)) } else { None };
+        net.send(conn, send, token).map_err(|_| NotSent::Gone)?;
+        let deadline = now.after(self.config.request_timeout);
+        let request = InFlight { correlation: correlation_id, key, version, deadline, purpose };
+        lane.in_flight.push(request, silent);
+        self.stats.requests += 1;
+        if self.timers.get(id.index()).is_none_or(|at| at > deadline) {
+            self.timers.set(id.index(), deadline);
+        }
+        Ok(())
+    }
+
+    /// Matches an answer with its request; gives where the body begins. `Err` ends the connection:
+    /// after a mismatch nothing on it can be trusted.
+    pub(super) fn answer(
+        &mut self,
+        id: LaneId,
+        frame: &[u8],
+    ) -> Result<(InFlight, usize), &'static str> {
+        let lane = self.lanes.get_mut(id.index()).ok_or("no such connection")?;
+        let correlation = Reader::new(frame).i32().map_err(|bad| bad.0)?;
+        let request = lane.in_flight.answered(correlation);
+        let request = request.ok_or("an answer to another request than the oldest")?;
+        let mut r = Reader::new(frame);
+        ResponseHeader::read(&mut r, request.key, request.version).map_err(|bad| bad.0)?;
+        self.stats.answers += 1;
+        self.arm(id);
+        Ok((request, frame.len() - r.left()))
+    }
+
+    /// The request whose last byte was written, if it is over with that.
+    pub(super) fn written(&mut self, id: LaneId, token: u64) -> Option<InFlight> {
+        let request = self.lane_mut(id)?.in_flight.written(token);
+        self.arm(id);
+        request
+    }
+
+    fn arm(&mut self, id: LaneId) {
+        let Some(lane) = self.lanes.get(id.index()) else { return };
+        match lane.in_flight.earliest() {
+            Some(at) => self.timers.set(id.index(), at),
+            None => self.timers.clear(id.index()),
+        }
+    }
+
+    /// The broker wants quiet for `ms` milliseconds, as an answer to `key` in `version` said.
+    pub(super) fn throttle(
+        &mut self,
+        id: LaneId,
+        key: ApiKey,
+        version: i16,
+        ms: i32,
+        now: Instant,
+    ) {
+        let Ok(ms @ 1..) = u64::try_from(ms) else { return };
+        if version < first_client_throttled(key) {
+            return;
+        }
+        let Some(lane) = self.lane_mut(id) else { return };
+        let by = Duration::from_millis(ms);
+        lane.throttled_until = lane.throttled_until.max(now.after(by));
+        lane.in_flight.extend(by);
+        self.arm(id);
+    }
+
+    /// Takes a lane whose time is over: its connect took too long, or one of its requests.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<LaneId> {
+        self.timers.pop_due(now).map(|lane| LaneId(lane as u32))
+    }
+
+    /// Takes note that a connection is gone. What was in flight on it is to be taken with
+    /// [`NetworkClient::pop_lost`].
+    pub(super) fn disconnected(&mut self, id: LaneId, in_order: bool, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(id.index()) else { return };
+        let Some(node) = self.nodes.get_mut(id.node() as usize) else { return };
+        if lane.state == LaneState::Connecting {
+            node.addresses.turn();
+        } else {
+            self.stats.connections -= u64::from(lane.state != LaneState::Disconnected);
+        }
+        if lane.ask.take().is_some() {
+            self.unasked -= 1;
+        }
+        if !in_order {
+            let reconnect = self.config.reconnect;
+            lane.health.failed(lane.state, reconnect, &mut self.random, now);
+        }
+        lane.state = LaneState::Disconnected;
+        lane.conn = None;
+        lane.throttled_until = Instant::from_nanos(0);
+        lane.versions.clear();
+        self.stats.disconnects += 1;
+        self.timers.clear(id.index());
+    }
+
+    /// Takes the oldest request of a connection that is gone.
+    pub(super) fn pop_lost(&mut self, id: LaneId) -> Option<(InFlight, bool)> {
+        self.lane_mut(id)?.in_flight.pop_lost()
+    }
+}

@@ -1,0 +1,219 @@
+//! The table of nodes: the bootstrap list, what metadata lists, and which of them to ask.
+
+use super::bootstrap::Addresses;
+use super::network_client::{FREE, LaneId, LaneKind, NetworkClient, Node};
+use super::node_state::{Health, LaneState};
+use crate::logging::Level;
+use crate::net::{ConnId, Selectable};
+use crate::time::Instant;
+
+/// Which connection a request that any broker can answer should take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// This one is ready.
+    Ready(LaneId),
+    /// One is on its way, or busy: wait.
+    Wait,
+    /// No node can be tried now; the first may be tried again then.
+    Backoff(Instant),
+}
+
+impl NetworkClient {
+    /// How many places of the table are in use or were.
+    pub(super) fn used(&self) -> u32 {
+        self.used as u32
+    }
+
+    pub(super) fn node(&self, node: u32) -> Option<&Node> {
+        self.nodes.get(node as usize).filter(|node| node.id != FREE)
+    }
+
+    /// The place of a broker id.
+    pub(super) fn find(&self, id: i32) -> Option<u32> {
+        if id == FREE {
+            return None;
+        }
+        self.nodes.iter().take(self.used).position(|node| node.id == id).map(|i| i as u32)
+    }
+
+    /// Whether the cluster still has this node.
+    pub(super) fn is_listed(&self, node: u32) -> bool {
+        self.node(node).is_some_and(|node| node.listed)
+    }
+
+    /// Enters the servers of the bootstrap list that no node stands for, as nodes -1, -2, …
+    pub(super) fn seed(&mut self) {
+        for i in 0..self.config.bootstrap.len() {
+            let Some(&addresses) = self.config.bootstrap.get(i) else { return };
+            let known =
+                |node: &Node| node.id != FREE && node.listed && node.addresses.same_as(&addresses);
+            if !self.nodes.iter().any(known) {
+                let id = i32::try_from(i).map_or(FREE, |i| -1 - i);
+                self.add(id, addresses);
+            }
+        }
+    }
+
+    fn add(&mut self, id: i32, addresses: Addresses) {
+        let Some(place) = self.nodes.iter().position(|node| node.id == FREE) else {
+            self.logger.line(
+                Level::Warn,
+                format_args!("no room for node {id}: {} nodes are known", self.used),
+            );
+            return;
+        };
+        if let Some(node) = self.nodes.get_mut(place) {
+            *node = Node { id, addresses, listed: true, moved: false };
+        }
+        for id in LaneId::both(place as u32) {
+            if let Some(lane) = self.lane_mut(id) {
+                lane.health = Health::new();
+            }
+        }
+        self.used = self.used.max(place + 1);
+    }
+
+    /// A list of the cluster's nodes begins: those that it does not name are leaving.
+    pub(super) fn begin_listing(&mut self) {
+        for node in &mut self.nodes {
+            node.listed = false;
+        }
+    }
+
+    /// The cluster has this node, at this host.
+    pub(super) fn list(&mut self, id: i32, host: &str, port: i32) {
+        let addresses = match u16::try_from(port) {
+            Ok(port) => self.config.hosts.resolve(host, port),
+            Err(_) => Addresses::none(),
+        };
+        let place = self.find(id);
+        let node = place.and_then(|place| self.nodes.get_mut(place as usize));
+        if let Some(node) = node {
+            node.listed = true;
+            if node.addresses.same_as(&addresses) {
+                return;
+            }
+            // Another host under the same id starts with a clean state.
+            node.addresses = addresses;
+            node.moved = true;
+        } else if let Some(seed) = self.seed_at(&addresses) {
+            // The bootstrap server turns out to be this node: its connections are kept.
+            seed.id = id;
+            seed.addresses = addresses;
+            seed.listed = true;
+        } else {
+            self.add(id, addresses);
+        }
+        if addresses.is_empty() {
+            self.logger.line(
+                Level::Warn,
+                format_args!(
+                    "node {id} cannot be used: its host {host} is neither numeric nor in the \
+                     hosts file"
+                ),
+            );
+        }
+    }
+
+    fn seed_at(&mut self, addresses: &Addresses) -> Option<&mut Node> {
+        self.nodes.iter_mut().find(|node| {
+            let seed = node.id != FREE && node.id < 0 && !node.listed;
+            seed && node.addresses.current().is_some_and(|at| addresses.contains(at))
+        })
+    }
+
+    /// Takes a node whose address is another now: its connections are to be given up.
+    pub(super) fn take_moved(&mut self) -> Option<u32> {
+        let place = self.nodes.iter().position(|node| node.moved)?;
+        self.nodes.get_mut(place)?.moved = false;
+        for id in LaneId::both(place as u32) {
+            if let Some(lane) = self.lane_mut(id) {
+                lane.health = Health::new();
+            }
+        }
+        Some(place as u32)
+    }
+
+    /// Lets go of nodes that left the cluster and have nothing in flight. To be called often: a
+    /// node whose last answer came just now leaves with the next turn.
+    pub(super) fn sweep<N: Selectable>(&mut self, net: &mut N, now: Instant) {
+        for place in 0..self.used {
+            let leaving = self.nodes.get(place).is_some_and(|n| n.id != FREE && !n.listed);
+            let lanes = LaneId::both(place as u32);
+            if !leaving || lanes.iter().any(|&lane| self.in_flight(lane) > 0) {
+                continue;
+            }
+            for lane in lanes {
+                if let Some(conn) = self.conn(lane) {
+                    net.close(conn);
+                    self.disconnected(lane, true, now);
+                }
+            }
+            if let Some(node) = self.nodes.get_mut(place) {
+                *node = Node::free();
+            }
+        }
+    }
+
+    /// The connections there are, for closing them all.
+    pub(super) fn any_connection(&self) -> Option<(LaneId, ConnId)> {
+        let lanes = self.lanes.iter().take(self.used * 2).enumerate();
+        lanes.into_iter().find_map(|(i, lane)| Some((LaneId::at(i), lane.conn?)))
+    }
+
+    /// Which node to ask what any of them can answer: one that is connected and least loaded, else
+    /// one that is on its way, else one that was not tried for longest, which is connected to. Each
+    /// search begins at a random place.
+    pub(super) fn least_loaded<N: Selectable>(&mut self, net: &mut N, now: Instant) -> Choice {
+        let choice = self.choose(net, now);
+        // KIP-899: when no node can be tried, the bootstrap list is a second chance.
+        if matches!(choice, Choice::Backoff(_)) && self.config.rebootstrap {
+            self.seed();
+            return self.choose(net, now);
+        }
+        choice
+    }
+
+    fn choose<N: Selectable>(&mut self, net: &mut N, now: Instant) -> Choice {
+        let start = self.random.below(self.used as u32) as usize;
+        let mut best: Option<(usize, LaneId)> = None;
+        let mut oldest: Option<(Instant, LaneId)> = None;
+        let mut waiting = false;
+        let mut retry = Instant::FAR;
+        for i in 0..self.used {
+            let place = (start + i) % self.used;
+            let usable = self.nodes.get(place).is_some_and(Node::is_usable);
+            let id = LaneId::new(place as u32, LaneKind::Control);
+            let Some(lane) = self.lanes.get(id.index()).filter(|_| usable) else { continue };
+            let (state, health) = (lane.state, lane.health);
+            match state {
+                LaneState::Disconnected if health.retry_at > now => {
+                    retry = retry.min(health.retry_at);
+                }
+                LaneState::Disconnected => {
+                    let tried = health.last_attempt;
+                    if oldest.is_none_or(|(at, _)| tried < at) {
+                        oldest = Some((tried, id));
+                    }
+                }
+                LaneState::Connecting | LaneState::CheckingVersions => waiting = true,
+                LaneState::Ready if self.ready(net, id, now) => {
+                    let load = self.in_flight(id);
+                    if best.is_none_or(|(least, _)| load < least) {
+                        best = Some((load, id));
+                    }
+                }
+                LaneState::Ready => waiting = true,
+            }
+        }
+        match (best, oldest) {
+            (Some((_, lane)), _) => Choice::Ready(lane),
+            (None, _) if waiting => Choice::Wait,
+            (None, Some((_, lane))) => {
+                self.ready(net, lane, now);
+                Choice::Wait
+            }
+            (None, None) => Choice::Backoff(retry),
+        }
+    }
+}
