@@ -147,7 +147,10 @@ static void closing_drains(void) {
       CHECK_IS(event.u.delivered.outcome, KLOOP_PERSISTED);
       delivered++;
     }
-    if (event.type == KLOOP_EV_CLOSED) CHECK_IS(event.owner, 3), closed = 1;
+    if (event.type == KLOOP_EV_CLOSED) {
+      CHECK_IS(event.owner, 3);
+      closed = 1;
+    }
     kloop_release(engine, &event.lease, 1);
   }
   CHECK_IS(delivered, 1);
