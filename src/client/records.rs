@@ -24,6 +24,19 @@ pub struct FetchedRecord<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct FetchedHeaders<'a>(Headers<'a>);
 
+impl<'a> FetchedHeaders<'a> {
+    /// The bytes that hold the headers and how many there are, for a caller that keeps them apart;
+    /// [`FetchedHeaders::from_raw`] puts them together again.
+    pub fn raw(&self) -> (&'a [u8], usize) {
+        self.0.raw()
+    }
+
+    /// The first `count` headers of `bytes`; ends early if there are not so many.
+    pub fn from_raw(bytes: &'a [u8], count: usize) -> Self {
+        FetchedHeaders(Headers::from_raw(bytes, count))
+    }
+}
+
 impl<'a> Iterator for FetchedHeaders<'a> {
     type Item = HeaderRef<'a>;
 

@@ -74,8 +74,16 @@ pub fn budget_terms(_config: &EngineConfig) -> [Term; 3] {
             size: MIN_BLOCK,
             blocks: 4 * CONTROL_BLOCKS,
         },
-        Term { why: "one bulk read and one batch at a time make progress", size: 4 * MIN_BLOCK, blocks: 16 },
-        Term { why: "one frame of the largest size is read, one is held", size: MAX_BLOCK, blocks: 2 },
+        Term {
+            why: "one bulk read and one batch at a time make progress",
+            size: 4 * MIN_BLOCK,
+            blocks: 16,
+        },
+        Term {
+            why: "one frame of the largest size is read, one is held",
+            size: MAX_BLOCK,
+            blocks: 2,
+        },
     ]
 }
 

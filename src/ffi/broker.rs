@@ -9,8 +9,8 @@ use super::slice::{array, kloop_slice, properties, put, text};
 use super::status::kloop_status;
 use crate::broker::{BrokerConfig, BrokerLimits};
 use crate::error::Error;
-use crate::net::slots::SlotId;
 use crate::net::ConnId;
+use crate::net::slots::SlotId;
 use crate::properties::Properties;
 use core::ffi::{c_char, c_int};
 use core::time::Duration;
@@ -32,9 +32,9 @@ fn listen_address(text: &str) -> Result<SocketAddr, Error> {
     let (host, port) = host_port(text)?;
     let ip = match host {
         "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        host => host
-            .parse()
-            .map_err(|_| Error::Invalid("a listen address is numeric, or localhost"))?,
+        host => {
+            host.parse().map_err(|_| Error::Invalid("a listen address is numeric, or localhost"))?
+        }
     };
     Ok(SocketAddr::new(ip, port))
 }
@@ -60,7 +60,7 @@ unsafe fn given<'a>(conf: &kloop_broker_conf) -> Result<Given<'a>, NotMade> {
     }
     if !conf.cluster_id.is_null() {
         // SAFETY: passed on from the caller.
-        config.cluster_id = Some(unsafe { text(conf.cluster_id) }?.to_owned());
+        config.cluster_id = Some(unsafe { text(conf.cluster_id) }?.into());
     }
     // SAFETY: passed on from the caller.
     let words = unsafe { array(conf.host_apis, conf.host_api_words) }?;
@@ -122,8 +122,7 @@ pub unsafe extern "C" fn kloop_broker_new(
             unsafe { put(out, cell.cast()) }?;
             Ok(0)
         };
-        let call =
-            |inner: &mut Inner, shell: &kloop_engine| make(inner, shell).map_err(&mut *fail);
+        let call = |inner: &mut Inner, shell: &kloop_engine| make(inner, shell).map_err(&mut *fail);
         // SAFETY: passed on from the caller.
         unsafe { on_shell(e, call) }
     };

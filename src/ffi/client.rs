@@ -64,7 +64,8 @@ pub(super) unsafe fn reported(
         error
     });
     if status < 0 {
-        let NotMade(error, key) = why.unwrap_or_else(|| NotMade(from_status(status), String::new()));
+        let NotMade(error, key) =
+            why.unwrap_or_else(|| NotMade(from_status(status), String::new()));
         // SAFETY: passed on from the caller.
         let _ = unsafe { report(err, error, &key) };
         if !err.is_null() {
@@ -80,7 +81,9 @@ fn from_status(status: kloop_status) -> Error {
     match status {
         s if s == code::KLOOP_E_STALE as i32 => Error::Stale,
         s if s == code::KLOOP_E_CLOSED as i32 => Error::Closed,
-        s if s == code::KLOOP_E_THREAD as i32 => Error::Invalid("the engine belongs to another thread"),
+        s if s == code::KLOOP_E_THREAD as i32 => {
+            Error::Invalid("the engine belongs to another thread")
+        }
         s if s == code::KLOOP_E_REENTRANT as i32 => Error::Invalid("called from inside a call"),
         s if s == code::KLOOP_E_PANIC as i32 || s == code::KLOOP_E_POISONED as i32 => {
             Error::Bug("the engine is poisoned")

@@ -60,9 +60,9 @@ pub unsafe extern "C" fn kloop_consumer_new(
 
 fn close(inner: &mut Inner, client: SlotId, consumer: SlotId) {
     // A client that is gone took its consumers with it.
-    let _ = inner.engine.with_client(client, |client, _, now| {
-        client.close_consumer(consumer, Duration::ZERO, now)
-    });
+    let _ = inner
+        .engine
+        .with_client(client, |client, _, now| client.close_consumer(consumer, Duration::ZERO, now));
 }
 
 /// Ends a consumer. Leases of its records stay valid. NULL is ignored.

@@ -87,11 +87,15 @@ pub unsafe extern "C" fn kloop_producer_new(
     unsafe { reported(err, call) }
 }
 
-fn close(inner: &mut Inner, client: crate::net::slots::SlotId, producer: crate::net::slots::SlotId) {
+fn close(
+    inner: &mut Inner,
+    client: crate::net::slots::SlotId,
+    producer: crate::net::slots::SlotId,
+) {
     // A client that is gone took its producers with it.
-    let _ = inner.engine.with_client(client, |client, _, now| {
-        client.close_producer(producer, Duration::ZERO, now)
-    });
+    let _ = inner
+        .engine
+        .with_client(client, |client, _, now| client.close_producer(producer, Duration::ZERO, now));
 }
 
 /// Ends a producer: records without an outcome get theirs at once, in `KLOOP_EV_DELIVERED` events.
@@ -187,9 +191,9 @@ unsafe fn pair<'a>(header: &kloop_header) -> (&'a [u8], Option<&'a [u8]>) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kloop_producer_flush(p: *mut kloop_producer, user: u64) -> kloop_status {
     let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
-        inner.engine.with_client(target.owner, |client, _, _| {
-            client.flush(target.part, user).map(|()| 0)
-        })
+        inner
+            .engine
+            .with_client(target.owner, |client, _, _| client.flush(target.part, user).map(|()| 0))
     };
     // SAFETY: passed on from the caller.
     unsafe { on_child(p.cast::<HandleCell>(), Kind::Producer, call) }

@@ -112,7 +112,7 @@ pub unsafe extern "C" fn kloop_records_read(
                 headers: kloop_slice::of(headers),
                 offset: record.offset,
                 timestamp_ms: record.timestamp_ms,
-                header_count,
+                header_count: header_count as u32,
                 flags: 0,
             };
             // SAFETY: below `cap`; the caller vouches for that many records.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn kloop_headers_read(
         let record = unsafe { &*rec };
         // SAFETY: the lease is valid, so the bytes are.
         let Ok(Some(bytes)) = (unsafe { record.headers.nullable() }) else { return 0 };
-        let headers = FetchedHeaders::from_raw(bytes, record.header_count);
+        let headers = FetchedHeaders::from_raw(bytes, record.header_count as usize);
         let mut count = 0;
         for (key, value) in headers.skip(from as usize).take(cap as usize) {
             let filled =

@@ -71,7 +71,11 @@ impl kloop_slice {
     /// `data` is NULL or points at `len` readable bytes that stay as they are for `'a`.
     pub(super) unsafe fn nullable<'a>(self) -> Result<Option<&'a [u8]>, Error> {
         if self.data.is_null() {
-            return if self.len == 0 { Ok(None) } else { Err(Error::Invalid("NULL with a length")) };
+            return if self.len == 0 {
+                Ok(None)
+            } else {
+                Err(Error::Invalid("NULL with a length"))
+            };
         }
         if self.len > isize::MAX as usize {
             return Err(Error::Invalid("a length over the address space"));

@@ -107,7 +107,10 @@ fn text(status: kloop_status) -> &'static CStr {
         (code::KLOOP_E_PANIC, c"a bug in kloop was caught; the engine is of no use any more"),
         (code::KLOOP_E_POISONED, c"a bug was caught in an earlier call of this engine"),
     ];
-    TEXTS.iter().find(|(code, _)| *code as i32 == status).map_or(c"unknown status", |(_, text)| text)
+    TEXTS
+        .iter()
+        .find(|(code, _)| *code as i32 == status)
+        .map_or(c"unknown status", |(_, text)| text)
 }
 
 /// What a status means, as a static string. Any thread. Of Kafka's codes it is the name.

@@ -1,14 +1,23 @@
 //! ErrorCode: Kafka's error numbers, what they mean, and which of them may go away by retrying.
 
+use core::ffi::CStr;
+
 /// An error code as it stands on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct ErrorCode(pub i16);
 
 struct Entry {
-    name: &'static str,
+    name: &'static CStr,
     retriable: bool,
     message: &'static str,
+}
+
+const fn c_name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name with a zero byte"),
+    }
 }
 
 macro_rules! codes {
@@ -22,7 +31,7 @@ macro_rules! codes {
 
         static CODES: [Entry; [$($code),*].len()] = [$(
             Entry {
-                name: stringify!($NAME),
+                name: c_name(concat!(stringify!($NAME), "\0")),
                 retriable: codes!(@bool $retriable),
                 message: $message,
             }
@@ -194,7 +203,13 @@ impl ErrorCode {
 
     /// Kafka's name of the code; `"UNKNOWN"` for a number that Kafka has not given out.
     pub fn name(self) -> &'static str {
-        self.entry().map_or("UNKNOWN", |entry| entry.name)
+        // The names are letters and underscores.
+        self.c_name().to_str().unwrap_or("UNKNOWN")
+    }
+
+    /// [`ErrorCode::name`] as C wants it.
+    pub fn c_name(self) -> &'static CStr {
+        self.entry().map_or(c"UNKNOWN", |entry| entry.name)
     }
 
     /// Whether the same request may succeed later, perhaps after new metadata. False for a number

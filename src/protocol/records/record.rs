@@ -164,6 +164,17 @@ impl<'a> Headers<'a> {
         Headers { rest: Reader::new(&[]), left: 0 }
     }
 
+    /// The bytes that are left and how many headers they begin with, for a caller that keeps them
+    /// apart; [`Headers::from_raw`] puts them together again.
+    pub fn raw(&self) -> (&'a [u8], usize) {
+        (self.rest.rest(), self.left)
+    }
+
+    /// The first `left` headers of `bytes`; ends early if there are not so many.
+    pub fn from_raw(bytes: &'a [u8], left: usize) -> Self {
+        Headers { rest: Reader::new(bytes), left: left.min(bytes.len() / 2) }
+    }
+
     #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self> {
         let left = r.varint()?;
