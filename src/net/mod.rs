@@ -14,9 +14,16 @@
 //! place as [`SharedLease`]s and keep the block alive. A send is a scratch block of encoded headers
 //! with shared pieces between; each piece is dropped when the kernel has its last byte.
 
+mod channel;
+mod channel_state;
+mod list;
+mod listener;
 pub mod pool;
+mod receive;
 pub mod ring;
 pub mod selector;
+pub mod send;
+mod send_queue;
 pub mod slots;
 pub mod sys;
 pub mod timers;
@@ -216,7 +223,7 @@ pub trait Selectable {
     fn pool(&self) -> &BufferPool;
 }
 
-pub use selector::SendBuilder;
+pub use send::SendBuilder;
 
 /// What one turn may do before it lets the host have its loop back.
 #[derive(Clone, Copy, Debug)]

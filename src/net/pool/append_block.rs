@@ -104,22 +104,16 @@ impl AppendBlock {
         self.block.view(range)
     }
 
-    /// Makes `view` longer by the `n` published bytes right behind it, if it is a view of this
-    /// block and they are published; says whether it did. Saves a second piece.
+    /// Makes `view` longer by `range`, if it is a view of this block that ends where the range of
+    /// published bytes begins; says whether it did. Saves a second view.
     #[inline]
-    pub fn lengthen(&self, view: &mut SharedLease, n: usize) -> bool {
-        let Some(end) = self.block.end_of(view) else { return false };
-        let fits = n <= self.len().saturating_sub(end);
+    pub fn extend(&self, view: &mut SharedLease, range: Range<usize>) -> bool {
+        let continues = self.block.end_of(view) == Some(range.start);
+        let fits = continues && range.start <= range.end && range.end <= self.len();
         if fits {
-            view.lengthen(n);
+            view.lengthen(range.end - range.start);
         }
         fits
-    }
-
-    /// Whether the `n` bytes that end at what is published continue `view`.
-    #[inline]
-    pub fn continues(&self, view: &SharedLease, n: usize) -> bool {
-        self.block.end_of(view).is_some_and(|end| end + n == self.len())
     }
 
     /// Whether no view of the block is out.

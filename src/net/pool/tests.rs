@@ -151,13 +151,14 @@ fn an_append_block_shows_only_what_is_published() {
     let spare = block.spare_at_most(2);
     spare.copy_from_slice(b"de");
     assert_eq!(&*view, b"bc");
-    assert!(!block.lengthen(&mut view, 2), "not published yet");
+    assert!(!block.extend(&mut view, 3..5), "not published yet");
     block.publish(2);
-    assert!(block.continues(&view, 2));
-    assert!(block.lengthen(&mut view, 2));
+    assert!(!block.extend(&mut view, 4..5), "not adjacent");
+    assert!(block.extend(&mut view, 3..5));
     assert_eq!(&*view, b"bcde");
     let mut other = view.slice(0..1);
-    assert!(block.lengthen(&mut other, 1));
+    assert!(block.extend(&mut other, 2..3));
+    assert!(!block.extend(&mut SharedLease::empty(), 0..1), "of another block");
     assert_eq!(&*other, b"bc");
     drop((view, other));
     assert!(block.reset());

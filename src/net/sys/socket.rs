@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "system calls that std and mio do not have")]
 
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Linux and the BSDs say it per call; Apple's systems say it per socket, in [`configure`].
@@ -146,7 +146,40 @@ fn set(fd: RawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     Ok(())
 }
 
+/// A socket that connects to `to` without waiting. The second value is what the attempt itself said:
+/// an error of the way, not of the socket.
+pub(in crate::net) fn connect(
+    to: SocketAddr,
+    options: Options,
+) -> io::Result<(TcpStream, io::Result<()>)> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let socket = stream(family)?;
+    let fd = socket.as_raw_fd();
+    configure(fd, options)?;
+    let result = with_raw(to, |address, size| {
+        // SAFETY: the address lives through the call, and its size is given.
+        checked(unsafe { libc::connect(fd, address, size) })
+    });
+    let result = match result {
+        // An interrupted connect goes on by itself.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
+            Ok(())
+        }
+        other => other.map(|_| ()),
+    };
+    Ok((TcpStream::from(socket), result))
+}
+
 fn bind(fd: RawFd, at: SocketAddr) -> io::Result<()> {
+    with_raw(at, |address, size| {
+        // SAFETY: the address lives through the call, and its size is given.
+        checked(unsafe { libc::bind(fd, address, size) })
+    })?;
+    Ok(())
+}
+
+/// Calls `f` with the address as the system writes it.
+fn with_raw<R>(at: SocketAddr, f: impl FnOnce(*const libc::sockaddr, libc::socklen_t) -> R) -> R {
     match at {
         SocketAddr::V4(at) => {
             // SAFETY: a socket address is numbers, for which zero is a value.
@@ -154,7 +187,7 @@ fn bind(fd: RawFd, at: SocketAddr) -> io::Result<()> {
             raw.sin_family = libc::AF_INET as _;
             raw.sin_port = at.port().to_be();
             raw.sin_addr.s_addr = u32::from_ne_bytes(at.ip().octets());
-            bind_raw(fd, &raw)
+            f((&raw const raw).cast(), size_of::<libc::sockaddr_in>() as _)
         }
         SocketAddr::V6(at) => {
             // SAFETY: a socket address is numbers, for which zero is a value.
@@ -164,16 +197,9 @@ fn bind(fd: RawFd, at: SocketAddr) -> io::Result<()> {
             raw.sin6_flowinfo = at.flowinfo();
             raw.sin6_scope_id = at.scope_id();
             raw.sin6_addr.s6_addr = at.ip().octets();
-            bind_raw(fd, &raw)
+            f((&raw const raw).cast(), size_of::<libc::sockaddr_in6>() as _)
         }
     }
-}
-
-fn bind_raw<T>(fd: RawFd, address: &T) -> io::Result<()> {
-    let (raw, size) = ((&raw const *address).cast(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: the address lives through the call, and its size is given.
-    checked(unsafe { libc::bind(fd, raw, size) })?;
-    Ok(())
 }
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
