@@ -155,6 +155,12 @@ impl Channel {
         self.news != 0
     }
 
+    /// A send is refused: whatever was said about room before is not true any more.
+    pub(super) fn refuse(&mut self) {
+        self.refused = true;
+        self.news &= !news::DRAINED;
+    }
+
     /// Takes the next piece of news. [`Notice::Closed`] comes last and is left standing: whoever gets
     /// it takes the channel out of its table.
     #[inline]

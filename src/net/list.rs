@@ -92,12 +92,12 @@ impl IndexList {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests {
     use super::*;
     use std::collections::VecDeque;
 
     #[test]
-    #[allow(clippy::disallowed_types, reason = "the model may grow")]
     fn agrees_with_a_queue() {
         let mut list = IndexList::new(8);
         let mut model: VecDeque<usize> = VecDeque::new();

@@ -155,6 +155,7 @@ impl Buddy {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests {
     use super::*;
 

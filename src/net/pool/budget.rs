@@ -82,6 +82,7 @@ impl fmt::Display for Budget<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests {
     use super::*;
 

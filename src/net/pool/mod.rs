@@ -15,6 +15,7 @@ mod buddy;
 mod budget;
 mod lease;
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests;
 
 use super::waker::Waker;

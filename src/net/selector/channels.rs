@@ -149,7 +149,7 @@ impl Selectable for Selector {
         }
         let nodes = self.sends.has_room();
         if channel.queue.bytes() >= self.send_queue_max || !nodes {
-            channel.refused = true;
+            channel.refuse();
             if !nodes {
                 self.short.push_back(slot.index());
             }

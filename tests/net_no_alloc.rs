@@ -1,0 +1,146 @@
+//! No allocation and few system calls per frame, counted.
+
+mod net_support;
+
+use kloop::net::{ConnId, Notice, Selectable};
+use net_support::*;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Counts what the thread that asks for it allocates.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+fn count_one() {
+    // A thread that is ending has no count any more, and is not asked for one.
+    let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
+}
+
+#[expect(unsafe_code, reason = "an allocator")]
+// SAFETY: hands everything to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count_one();
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_one();
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs `f` and says how often this thread allocated or freed meanwhile.
+fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
+    COUNT.set(Some(0));
+    let result = f();
+    (result, COUNT.take().unwrap())
+}
+
+#[test]
+fn the_counter_counts() {
+    let (kept, count) = counted(|| vec![1u8; 100]);
+    assert_eq!(count, 1);
+    let (_, count) = counted(move || drop(kept));
+    assert_eq!(count, 1);
+    let (_, count) = counted(|| *std::hint::black_box(Box::new(5)) + 1);
+    assert_eq!(count, 2);
+    let (_, count) = counted(|| std::hint::black_box(5) + 1);
+    assert_eq!(count, 0);
+    // What other threads do is not ours.
+    let (_, count) = counted(|| std::hint::black_box(0));
+    std::thread::spawn(|| drop(vec![1u8; 100])).join().unwrap();
+    assert_eq!(count, 0);
+}
+
+/// Keeps `depth` frames of `size` bytes in flight until `count` came back.
+fn load(mut peer: TcpStream, depth: usize, size: usize, count: usize) {
+    let frame = framed(&vec![b'k'; size]);
+    let (mut sent, mut got) = (0, 0);
+    let burst: Vec<u8> = frame.repeat(depth);
+    let mut answers = vec![0; burst.len()];
+    while got < count {
+        let more = depth.min(count - sent);
+        peer.write_all(&burst[..more * frame.len()]).unwrap();
+        sent += more;
+        peer.read_exact(&mut answers[..more * frame.len()]).unwrap();
+        assert!(answers[..more * frame.len()] == burst[..more * frame.len()]);
+        got += more;
+    }
+}
+
+fn echo(host: &mut Host, until: u64, copy_max: usize) {
+    host.run(
+        |selector, conn, notice| {
+            if notice == Notice::Frames {
+                while let Some(frame) = selector.next_frame(conn) {
+                    let copy = if frame.len() <= copy_max { frame.len() } else { 0 };
+                    let mut send = selector.begin_send(conn, copy).unwrap();
+                    send.scratch()[..copy].copy_from_slice(&frame[..copy]);
+                    send.advance(copy);
+                    if copy == 0 {
+                        send.append(frame).unwrap();
+                    }
+                    selector.send(conn, send, Some(7)).unwrap();
+                }
+            }
+        },
+        |selector| (selector.counters().bytes_out >= until).then_some(()),
+    );
+}
+
+/// Echoes `count` frames after a tenth of that to warm up; the allocations and the system calls of
+/// the selector per frame.
+fn measure(depth: usize, size: usize, count: usize, copy_max: usize) -> (u64, f64) {
+    let mut host = Host::usual();
+    let at = host.listen(&options());
+    let (_, peer): (ConnId, TcpStream) = host.accept(at);
+    let warm = count / 10;
+    let thread = std::thread::spawn(move || load(peer, depth, size, warm + count));
+    let bytes = |frames: usize| (frames * (size + 4)) as u64;
+    echo(&mut host, bytes(warm), copy_max);
+    let before = host.selector.counters();
+    let ((), allocations) = counted(|| echo(&mut host, bytes(warm + count), copy_max));
+    let after = host.selector.counters();
+    thread.join().unwrap();
+    let calls = |c: kloop::net::selector::Counters| {
+        c.waits + c.receives + c.sends + c.signals + c.clears + c.alarms
+    };
+    (allocations, (calls(after) - calls(before)) as f64 / count as f64)
+}
+
+#[test]
+fn echoing_allocates_nothing() {
+    for (depth, size, count, copy_max, most) in [
+        (64, 64, 100_000, 512, 0.2),
+        (64, 64, 20_000, 0, 0.3),
+        (1, 64, 5_000, 512, 5.5),
+        (16, 1024, 20_000, 512, 0.8),
+        (4, 100_000, 500, 512, 12.0),
+    ] {
+        let (allocations, calls) = measure(depth, size, count, copy_max);
+        let how = if size <= copy_max { "copied" } else { "by reference" };
+        println!(
+            "{count} frames of {size} bytes, {depth} in flight, {how}: \
+             {allocations} allocations, {calls:.3} system calls a frame"
+        );
+        assert_eq!(allocations, 0);
+        assert!(calls < most, "{calls} system calls a frame at depth {depth}");
+    }
+}
