@@ -70,12 +70,11 @@ impl<'a, T: Element> Array<'a, T> {
         }
     }
 
+    #[inline]
     fn read_counted(r: &mut Reader<'a>, v: Version, count: usize) -> Result<Self> {
         let from = r.rest();
-        for _ in 0..count {
-            T::read(r, v)?;
-        }
-        let bytes = &from[..from.len() - r.left()];
+        skip_counted::<T>(r, v, count)?;
+        let bytes = from.get(..from.len() - r.left()).unwrap_or(&[]);
         Ok(Array(Source::Wire { bytes, count, version: v }))
     }
 
@@ -90,6 +89,14 @@ impl<'a, T: Element> Array<'a, T> {
             w.refuse("an array's closure pushed another number than announced");
         }
     }
+}
+
+#[inline]
+fn skip_counted<T: Element>(r: &mut Reader<'_>, v: Version, count: usize) -> Result<()> {
+    for _ in 0..count {
+        T::skip(r, v)?;
+    }
+    Ok(())
 }
 
 impl<'a, T: Element> IntoIterator for Array<'a, T> {
@@ -167,6 +174,12 @@ impl<'a, T: Element> Field<'a> for Array<'a, T> {
         Array::read_counted(r, v, count)
     }
 
+    #[inline]
+    fn skip(r: &mut Reader<'a>, v: Version) -> Result<()> {
+        let count = r.count(v.flexible)?.ok_or(Malformed("null array"))?;
+        skip_counted::<T>(r, v, count)
+    }
+
     fn write(&self, w: &mut Writer<'_>, v: Version) {
         self.write_counted(w, v);
     }
@@ -186,6 +199,12 @@ impl<'a, T: Element> Field<'a> for Option<Array<'a, T>> {
             Some(count) => Ok(Some(Array::read_counted(r, v, count)?)),
             None => Ok(None),
         }
+    }
+
+    #[inline]
+    fn skip(r: &mut Reader<'a>, v: Version) -> Result<()> {
+        let count = r.count(v.flexible)?.unwrap_or(0);
+        skip_counted::<T>(r, v, count)
     }
 
     fn write(&self, w: &mut Writer<'_>, v: Version) {

@@ -48,6 +48,14 @@ pub trait Field<'a>: Sized + Copy {
     /// # Errors
     /// [`Malformed`] if the bytes are not such a value.
     fn read(r: &mut Reader<'a>, v: Version) -> Result<Self>;
+    /// Passes over one value: as strict as reading it, but faster.
+    ///
+    /// # Errors
+    /// As [`Field::read`].
+    #[inline]
+    fn skip(r: &mut Reader<'a>, v: Version) -> Result<()> {
+        Self::read(r, v).map(drop)
+    }
     /// Writes the value.
     fn write(&self, w: &mut Writer<'_>, v: Version);
     /// Whether a tagged field may be left out because it equals its default.
@@ -64,6 +72,14 @@ pub trait Element {
     /// # Errors
     /// [`Malformed`] if the bytes are not such an element.
     fn read<'a>(r: &mut Reader<'a>, v: Version) -> Result<Self::Item<'a>>;
+    /// Passes over one element: as strict as reading it, but faster.
+    ///
+    /// # Errors
+    /// As [`Element::read`].
+    #[inline]
+    fn skip(r: &mut Reader<'_>, v: Version) -> Result<()> {
+        Self::read(r, v).map(drop)
+    }
     /// Writes one element.
     fn write(item: &Self::Item<'_>, w: &mut Writer<'_>, v: Version);
 }
@@ -137,6 +153,7 @@ macro_rules! message {
                 Self::default()
             }
 
+            #[inline]
             #[allow(unused_variables, unused_mut, reason = "a struct may lack tags or fields")]
             fn read(
                 r: &mut $crate::protocol::reader::Reader<'a>,
@@ -159,6 +176,29 @@ macro_rules! message {
                     })?;
                 }
                 Ok(out)
+            }
+
+            #[inline]
+            fn skip(
+                r: &mut $crate::protocol::reader::Reader<'a>,
+                v: $crate::protocol::declare::Version,
+            ) -> $crate::protocol::reader::Result<()> {
+                $(message!(@plain [$($tag)?] {
+                    if ($($range)+).contains(&v.number) {
+                        <$ty as $crate::protocol::declare::Field>::skip(r, v)?;
+                    }
+                });)*
+                if v.flexible {
+                    r.tagged_fields(|tag, value| {
+                        $(message!(@tagged [$($tag)?] known {
+                            if tag == known && ($($range)+).contains(&v.number) {
+                                <$ty as $crate::protocol::declare::Field>::skip(value, v)?;
+                            }
+                        });)*
+                        Ok(())
+                    })?;
+                }
+                Ok(())
             }
 
             #[allow(unused_variables, unused_mut, reason = "a struct may lack tags or fields")]
@@ -236,11 +276,20 @@ macro_rules! message {
         impl $crate::protocol::declare::Element for $Name<'static> {
             type Item<'a> = $Name<'a>;
 
+            #[inline]
             fn read<'a>(
                 r: &mut $crate::protocol::reader::Reader<'a>,
                 v: $crate::protocol::declare::Version,
             ) -> $crate::protocol::reader::Result<$Name<'a>> {
                 $crate::protocol::declare::Field::read(r, v)
+            }
+
+            #[inline]
+            fn skip(
+                r: &mut $crate::protocol::reader::Reader<'_>,
+                v: $crate::protocol::declare::Version,
+            ) -> $crate::protocol::reader::Result<()> {
+                <$Name<'_> as $crate::protocol::declare::Field>::skip(r, v)
             }
 
             fn write(
@@ -256,11 +305,20 @@ macro_rules! message {
         impl $crate::protocol::declare::Element for $Name {
             type Item<'a> = $Name;
 
+            #[inline]
             fn read<'a>(
                 r: &mut $crate::protocol::reader::Reader<'a>,
                 v: $crate::protocol::declare::Version,
             ) -> $crate::protocol::reader::Result<$Name> {
                 $crate::protocol::declare::Field::read(r, v)
+            }
+
+            #[inline]
+            fn skip(
+                r: &mut $crate::protocol::reader::Reader<'_>,
+                v: $crate::protocol::declare::Version,
+            ) -> $crate::protocol::reader::Result<()> {
+                <$Name as $crate::protocol::declare::Field>::skip(r, v)
             }
 
             fn write(

@@ -59,6 +59,7 @@ scalar! {
 }
 
 /// Reads a string or bytes body: `wide` tells an i32 length from an i16 one.
+#[inline]
 fn slice<'a>(r: &mut Reader<'a>, v: Version, wide: bool) -> Result<Option<&'a [u8]>> {
     match r.length(v.flexible, wide)? {
         Some(n) => Ok(Some(r.take(n)?)),
@@ -71,6 +72,7 @@ impl<'a> Field<'a> for Option<&'a str> {
         None
     }
 
+    #[inline]
     fn read(r: &mut Reader<'a>, v: Version) -> Result<Self> {
         match slice(r, v, false)? {
             Some(bytes) => match core::str::from_utf8(bytes) {
@@ -96,6 +98,7 @@ impl<'a> Field<'a> for &'a str {
         ""
     }
 
+    #[inline]
     fn read(r: &mut Reader<'a>, v: Version) -> Result<Self> {
         Option::<&str>::read(r, v)?.ok_or(Malformed("null string"))
     }
@@ -126,6 +129,7 @@ impl<'a> Field<'a> for Option<&'a [u8]> {
         None
     }
 
+    #[inline]
     fn read(r: &mut Reader<'a>, v: Version) -> Result<Self> {
         slice(r, v, true)
     }
@@ -144,6 +148,7 @@ impl<'a> Field<'a> for &'a [u8] {
         &[]
     }
 
+    #[inline]
     fn read(r: &mut Reader<'a>, v: Version) -> Result<Self> {
         slice(r, v, true)?.ok_or(Malformed("null bytes"))
     }

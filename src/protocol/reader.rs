@@ -3,6 +3,8 @@
 //! Total: any input gives a value or [`Malformed`]; nothing is reserved because a peer announced
 //! it, and a count is believed only after it was held against the bytes that are left.
 
+use super::varint;
+
 /// The peer's bytes are not a message of this type and version; the text names what was missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
@@ -78,8 +80,24 @@ impl<'a> Reader<'a> {
     /// Takes an unsigned varint of at most five bytes.
     #[inline]
     pub fn uvarint(&mut self) -> Result<u32> {
-        let (value, n) = super::varint::read_u32(self.rest).ok_or(Malformed("unsigned varint"))?;
-        self.rest = &self.rest[n..];
+        // Nearly every length on the wire takes one byte or two.
+        match *self.rest {
+            [a, ref rest @ ..] if a < 0x80 => {
+                self.rest = rest;
+                Ok(u32::from(a))
+            }
+            [a, b, ref rest @ ..] if b < 0x80 => {
+                self.rest = rest;
+                Ok(u32::from(a & 0x7f) | u32::from(b) << 7)
+            }
+            _ => self.long_uvarint(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_uvarint(&mut self) -> Result<u32> {
+        let (value, n) = varint::read_u32(self.rest).ok_or(Malformed("unsigned varint"))?;
+        self.take(n)?;
         Ok(value)
     }
 
@@ -93,9 +111,25 @@ impl<'a> Reader<'a> {
     /// Takes a zig-zag varlong of at most ten bytes.
     #[inline]
     pub fn varlong(&mut self) -> Result<i64> {
-        let (raw, n) = super::varint::read_u64(self.rest).ok_or(Malformed("varlong"))?;
-        self.rest = &self.rest[n..];
+        let raw = match *self.rest {
+            [a, ref rest @ ..] if a < 0x80 => {
+                self.rest = rest;
+                u64::from(a)
+            }
+            [a, b, ref rest @ ..] if b < 0x80 => {
+                self.rest = rest;
+                u64::from(a & 0x7f) | u64::from(b) << 7
+            }
+            _ => self.long_uvarlong()?,
+        };
         Ok(((raw >> 1) as i64) ^ -((raw & 1) as i64))
+    }
+
+    #[inline(never)]
+    fn long_uvarlong(&mut self) -> Result<u64> {
+        let (value, n) = varint::read_u64(self.rest).ok_or(Malformed("varlong"))?;
+        self.take(n)?;
+        Ok(value)
     }
 
     /// Takes a length: i16 (`wide` false) or i32, or a compact one where `flexible`. `None` is null.
@@ -125,11 +159,23 @@ impl<'a> Reader<'a> {
 
     /// Walks a tagged-field section (KIP-482): each tag and its bytes go to `field`, which says
     /// whether it took them; unknown tags are passed over. Tags must ascend.
+    #[inline]
     pub fn tagged_fields(
         &mut self,
+        field: impl FnMut(u32, &mut Reader<'a>) -> Result<()>,
+    ) -> Result<()> {
+        match self.uvarint()? {
+            0 => Ok(()),
+            count => self.some_tagged_fields(count, field),
+        }
+    }
+
+    #[inline(never)]
+    fn some_tagged_fields(
+        &mut self,
+        count: u32,
         mut field: impl FnMut(u32, &mut Reader<'a>) -> Result<()>,
     ) -> Result<()> {
-        let count = self.uvarint()?;
         let mut last: Option<u32> = None;
         for _ in 0..count {
             let tag = self.uvarint()?;

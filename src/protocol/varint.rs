@@ -4,34 +4,27 @@
 /// longer than a u32 can be.
 #[inline]
 pub fn read_u32(bytes: &[u8]) -> Option<(u32, usize)> {
-    // Almost every length on the wire is one byte.
-    let first = *bytes.first()?;
-    if first < 0x80 {
-        return Some((u32::from(first), 1));
-    }
-    let mut value = u32::from(first & 0x7f);
-    for (i, &byte) in bytes.iter().enumerate().take(5).skip(1) {
-        value |= u32::from(byte & 0x7f) << (7 * i);
-        if byte < 0x80 {
-            // The fifth byte holds four bits.
-            return (i < 4 || byte < 0x10).then_some((value, i + 1));
-        }
-    }
-    None
+    let (value, n) = read(bytes, 5)?;
+    // The fifth byte holds four bits.
+    Some((u32::try_from(value).ok()?, n))
 }
 
 /// Reads an unsigned varlong: the value and how many bytes it took.
 #[inline]
 pub fn read_u64(bytes: &[u8]) -> Option<(u64, usize)> {
-    let first = *bytes.first()?;
-    if first < 0x80 {
-        return Some((u64::from(first), 1));
-    }
-    let mut value = u64::from(first & 0x7f);
-    for (i, &byte) in bytes.iter().enumerate().take(10).skip(1) {
+    let read = read(bytes, 10)?;
+    // The tenth byte holds one bit.
+    let lost = bytes.get(9).is_some_and(|&last| last > 1);
+    (read.1 < 10 || !lost).then_some(read)
+}
+
+#[inline]
+fn read(bytes: &[u8], most: usize) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (i, &byte) in bytes.get(..most).unwrap_or(bytes).iter().enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte < 0x80 {
-            return (i < 9 || byte < 0x02).then_some((value, i + 1));
+            return Some((value, i + 1));
         }
     }
     None
@@ -46,6 +39,10 @@ pub const fn len_u32(value: u32) -> usize {
 /// How many bytes an unsigned varlong takes.
 #[inline]
 pub const fn len_u64(value: u64) -> usize {
+    // Counting bits is slow on older targets, and nearly every length is below this.
+    if value < 1 << 14 {
+        return 1 + (value >= 1 << 7) as usize;
+    }
     // One byte per seven bits: bits / 7 rounded up, without a division.
     let bits = 64 - (value | 1).leading_zeros() as usize;
     (bits * 9 + 64) >> 6

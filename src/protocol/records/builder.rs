@@ -7,7 +7,7 @@
 use super::attributes::Attributes;
 use super::batch::{HEADER_LEN, LENGTH_OVERHEAD, MAGIC, seal_crc};
 use super::record::HeaderRef;
-use crate::protocol::varint::{len_u64, zigzag_i32, zigzag_i64};
+use crate::protocol::varint::{len_u64, write_u64, zigzag_i32, zigzag_i64};
 use crate::protocol::writer::Writer;
 use core::ops::Range;
 
@@ -110,55 +110,54 @@ impl Shape {
     }
 }
 
-/// Writes a varint of one or two bytes at `at` and says where the next one goes. The mask costs less
-/// than a bounds check; `at` never reaches it, because five such varints take ten bytes.
+/// The varint of a number below 2^14, in the low bytes of a word.
 #[inline]
-fn short(front: &mut [u8; 16], at: usize, value: u32) -> usize {
-    if value < 0x80 {
-        front[at & 15] = value as u8;
-        return at + 1;
-    }
-    front[at & 15] = value as u8 | 0x80;
-    front[(at + 1) & 15] = (value >> 7) as u8;
-    at + 2
+fn short_word(value: u64) -> u64 {
+    if value < 0x80 { value } else { value & 0x7f | 0x80 | value >> 7 << 8 }
 }
 
-/// Copies `bytes` to `at` and says where the next ones go.
+/// How long that varint is.
 #[inline]
-fn copy(room: &mut [u8], at: usize, bytes: &[u8]) -> Option<usize> {
+fn short_len(value: u64) -> usize {
+    1 + usize::from(value >= 0x80)
+}
+
+/// Writes a nullable field whose length is short, and says where the next thing goes. A byte of room
+/// behind it may be written over.
+#[inline]
+fn short_field(room: &mut [u8], at: usize, zigzag: u64, bytes: Option<&[u8]>) -> Option<usize> {
+    let length = short_word(zigzag) as u16;
+    room.get_mut(at..at + 2)?.copy_from_slice(&length.to_le_bytes());
+    let at = at + short_len(zigzag);
+    let Some(bytes) = bytes else { return Some(at) };
     let end = at + bytes.len();
     room.get_mut(at..end)?.copy_from_slice(bytes);
     Some(end)
 }
 
+/// Writes a varint at `at` and says where the next thing goes.
 #[inline]
-fn varint(room: &mut [u8], at: usize, value: u32) -> Option<usize> {
-    Some(at + crate::protocol::varint::write_u64(u64::from(value), room.get_mut(at..)?)?)
+fn varint(room: &mut [u8], at: usize, value: u64) -> Option<usize> {
+    if value < 0x80 {
+        *room.get_mut(at)? = value as u8;
+        return Some(at + 1);
+    }
+    Some(at + write_u64(value, room.get_mut(at..)?)?)
 }
 
-impl Shape {
-    /// Writes what stands before the key's bytes.
-    #[inline]
-    fn write_front(&self, room: &mut [u8]) -> usize {
-        // Nearly every record: less than 8 KiB, in a batch of less than 8192 within eight seconds.
-        let short_ones = self.body | self.offset | self.key | (self.timestamp as u32);
-        if short_ones < 1 << 14
-            && self.timestamp < 1 << 14
-            && let Some(front) = room.first_chunk_mut::<16>()
-        {
-            let at = short(front, 0, self.body);
-            front[at & 15] = 0;
-            let at = short(front, at + 1, self.timestamp as u32);
-            let at = short(front, at, self.offset);
-            return short(front, at, self.key);
+/// Writes a nullable field at `at`, its length first, and says where the next thing goes. Bytes that
+/// the caller fills in are passed over.
+#[inline]
+fn field(room: &mut [u8], at: usize, zigzag: u32, bytes: Option<&[u8]>) -> Option<usize> {
+    let at = varint(room, at, u64::from(zigzag))?;
+    match bytes {
+        Some(bytes) => {
+            let end = at + bytes.len();
+            room.get_mut(at..end)?.copy_from_slice(bytes);
+            Some(end)
         }
-        let mut w = Writer::new(room);
-        w.uvarint(self.body);
-        w.i8(0);
-        w.uvarlong(self.timestamp);
-        w.uvarint(self.offset);
-        w.uvarint(self.key);
-        w.len()
+        // Null is 1, which halves to nothing.
+        None => Some(at + (zigzag >> 1) as usize),
     }
 }
 
@@ -237,10 +236,73 @@ impl BatchBuilder {
         headers: impl Iterator<Item = HeaderRef<'h>> + Clone,
     ) -> Option<i32> {
         let delta = self.count;
-        let value_len = value.map(<[u8]>::len);
-        let shape = self.shape(timestamp_ms, key.map(<[u8]>::len), value_len, headers.clone())?;
-        self.write(buf, timestamp_ms, &shape, key, value, value_len, headers)?;
+        if headers.size_hint().1 == Some(0)
+            && self.append_short(buf, timestamp_ms, key, value).is_some()
+        {
+            return Some(delta);
+        }
+        self.append_any(buf, timestamp_ms, key, value, headers)?;
         Some(delta)
+    }
+
+    /// Nearly every record: without headers, less than 4 KiB, among the batch's first 8192 and within
+    /// eight seconds of the first, so that no varint takes more than two bytes. `None` for others,
+    /// and where the buffer is nearly full; then nothing was written.
+    #[inline]
+    fn append_short(
+        &mut self,
+        buf: &mut [u8],
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Option<()> {
+        let base = if self.count == 0 { timestamp_ms } else { self.base_timestamp };
+        let time = zigzag_i64(timestamp_ms.wrapping_sub(base));
+        let offset = u64::from(zigzag_i32(self.count));
+        let key_len = key.map_or(1, |key| (key.len() as u64) << 1);
+        let value_len = value.map_or(1, |value| (value.len() as u64) << 1);
+        if (time | offset) >= 1 << 14 || (key_len | value_len) >= 1 << 13 {
+            return None;
+        }
+        let lengths =
+            short_len(time) + short_len(offset) + short_len(key_len) + short_len(value_len);
+        // Null is 1, which halves to nothing. Attributes and header count take a byte each.
+        let bytes = 2 + lengths + (key_len >> 1) as usize + (value_len >> 1) as usize;
+        let body = (bytes as u64) << 1;
+        let room = buf.get_mut(self.end..)?;
+        // Words are written whole, a little over what they hold.
+        if body >= 1 << 14 || room.len() < bytes + 16 {
+            return None;
+        }
+        let mut at = short_len(body);
+        let total = at + bytes;
+        let mut word = short_word(body);
+        at += 1;
+        word |= short_word(time) << (8 * at);
+        at += short_len(time);
+        word |= short_word(offset) << (8 * at);
+        at += short_len(offset);
+        *room.first_chunk_mut()? = word.to_le_bytes();
+        let at = short_field(room, at, key_len, key)?;
+        let at = short_field(room, at, value_len, value)?;
+        *room.get_mut(at)? = 0;
+        self.took(total, timestamp_ms, self.count + 1);
+        Some(())
+    }
+
+    /// Any record.
+    #[inline(never)]
+    fn append_any<'h>(
+        &mut self,
+        buf: &mut [u8],
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: impl Iterator<Item = HeaderRef<'h>> + Clone,
+    ) -> Option<usize> {
+        let (key_len, value_len) = (key.map(<[u8]>::len), value.map(<[u8]>::len));
+        let shape = self.shape(timestamp_ms, key_len, value_len, headers.clone())?;
+        self.write(buf, timestamp_ms, &shape, key, value, headers)
     }
 
     /// As [`BatchBuilder::append`], but leaves the value's bytes to the caller, who fills the range
@@ -254,17 +316,14 @@ impl BatchBuilder {
         value_len: usize,
         headers: impl Iterator<Item = HeaderRef<'h>> + Clone,
     ) -> Option<Range<usize>> {
-        let (key_len, value_len) = (key.map(<[u8]>::len), Some(value_len));
-        let shape = self.shape(timestamp_ms, key_len, value_len, headers.clone())?;
-        self.write(buf, timestamp_ms, &shape, key, None, value_len, headers)
+        let key_len = key.map(<[u8]>::len);
+        let shape = self.shape(timestamp_ms, key_len, Some(value_len), headers.clone())?;
+        let end = self.write(buf, timestamp_ms, &shape, key, None, headers)?;
+        Some(end - value_len..end)
     }
 
-    /// Writes a measured record and says where its value stands.
+    /// Writes a measured record and says where in `buf` its value ends.
     #[inline]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "inlined into two callers; a struct would be noise"
-    )]
     fn write<'h>(
         &mut self,
         buf: &mut [u8],
@@ -272,40 +331,44 @@ impl BatchBuilder {
         shape: &Shape,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        value_len: Option<usize>,
         headers: impl Iterator<Item = HeaderRef<'h>>,
-    ) -> Option<Range<usize>> {
+    ) -> Option<usize> {
         let total = shape.total();
         let count = self.count.checked_add(1)?;
         let room = buf.get_mut(self.end..)?;
         if total > room.len() {
             return None;
         }
-        let at = shape.write_front(room);
-        let at = copy(room, at, key.unwrap_or(&[]))?;
-        let from = varint(room, at, shape.value)?;
-        let mut at = from + value_len.unwrap_or(0);
-        copy(room, from, value.unwrap_or(&[]))?;
-        let range = self.end + from..self.end + at;
-        at = varint(room, at, shape.headers)?;
+        let at = varint(room, 0, u64::from(shape.body))?;
+        *room.get_mut(at)? = 0;
+        let at = varint(room, at + 1, shape.timestamp)?;
+        let at = varint(room, at, u64::from(shape.offset))?;
+        let at = field(room, at, shape.key, key)?;
+        let mut at = field(room, at, shape.value, value)?;
+        let end_of_value = self.end + at;
+        at = varint(room, at, u64::from(shape.headers))?;
         for (key, value) in headers {
-            at = varint(room, at, zigzag_len(Some(key.len())))?;
-            at = copy(room, at, key)?;
-            at = varint(room, at, zigzag_len(value.map(<[u8]>::len)))?;
-            at = copy(room, at, value.unwrap_or(&[]))?;
+            at = field(room, at, zigzag_len(Some(key.len())), Some(key))?;
+            at = field(room, at, zigzag_len(value.map(<[u8]>::len)), value)?;
         }
         // Only an iterator that gave something else the second time gets here with another length.
         if at != total {
             return None;
         }
-        if self.count == 0 {
+        self.took(total, timestamp_ms, count);
+        Some(end_of_value)
+    }
+
+    /// Counts a record that was written.
+    #[inline]
+    fn took(&mut self, bytes: usize, timestamp_ms: i64, count: i32) {
+        if count == 1 {
             self.base_timestamp = timestamp_ms;
             self.max_timestamp = timestamp_ms;
         }
         self.max_timestamp = self.max_timestamp.max(timestamp_ms);
-        self.end += total;
+        self.end += bytes;
         self.count = count;
-        Some(range)
     }
 
     /// Writes header and CRC, which makes `buf[..n]` a batch, and gives that `n`. The batch may be
