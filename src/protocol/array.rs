@@ -108,6 +108,15 @@ impl<'a, T: Element> IntoIterator for Array<'a, T> {
     }
 }
 
+impl<'a, T: Element> IntoIterator for &Array<'a, T> {
+    type Item = T::Item<'a>;
+    type IntoIter = Elements<'a, T>;
+
+    fn into_iter(self) -> Elements<'a, T> {
+        self.iter()
+    }
+}
+
 impl<T: Element> fmt::Debug for Array<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

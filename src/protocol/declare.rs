@@ -179,6 +179,7 @@ macro_rules! message {
             }
 
             #[inline]
+            #[allow(unused_variables, reason = "a struct may lack tags or fields")]
             fn skip(
                 r: &mut $crate::protocol::reader::Reader<'a>,
                 v: $crate::protocol::declare::Version,
