@@ -339,7 +339,13 @@ impl Engine {
             events: self.events,
             bytes_in: net.bytes_in,
             bytes_out: net.bytes_out,
-            syscalls: net.syscalls(),
+            syscalls: net.waits
+                + net.receives
+                + net.sends
+                + net.accepts
+                + net.signals
+                + net.clears
+                + net.alarms,
             mem_used: self.pool.in_use() as u64,
             mem_total: self.pool.total() as u64,
             leases: self.pool.leases() as u64,

@@ -127,11 +127,10 @@ pub unsafe extern "C" fn kloop_engine_new(
             config = unsafe { read(cfg) }?;
         }
         let inner_config = engine_config(&config)?;
-        let logger = inner_config.logger.clone();
         let engine = Engine::new(inner_config)?;
         let or = |value: u32, default: u32| if value == 0 { default } else { value };
         let leases = Slots::new(or(config.max_leases, 4096) as usize);
-        let inner = Inner { engine, leases, held: None, logger };
+        let inner = Inner { engine, leases, held: None };
         let any_thread = config.flags & KLOOP_ENGINE_ANY_THREAD != 0;
         Ok(kloop_engine::make(inner, or(config.max_handles, 64) as usize, any_thread))
     });

@@ -4,7 +4,6 @@
 use super::status::kloop_status;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::logging::Logger;
 use crate::net::SharedLease;
 use crate::net::ring::Ring;
 use crate::net::slots::{SlotId, Slots};
@@ -41,7 +40,6 @@ pub(super) struct Inner {
     pub(super) leases: Slots<SharedLease>,
     /// An event that was pulled but not handed out, because its lease found no place.
     pub(super) held: Option<crate::engine::Event>,
-    pub(super) logger: Logger,
 }
 
 /// The engine's last failure.
