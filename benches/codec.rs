@@ -2,7 +2,11 @@
 //! same bytes in the same run where it can do the same.
 
 #![allow(missing_docs, reason = "criterion's macros")]
-#![allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "a benchmark's set-up grows")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "a benchmark's set-up grows"
+)]
 
 use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -149,6 +149,8 @@ impl<'a, T: Element> Iterator for Elements<'a, T> {
     }
 }
 
+impl<T: Element> ExactSizeIterator for Elements<'_, T> {}
+
 /// Takes the elements of an array that is being written.
 #[derive(Debug)]
 pub struct ArrayWriter<'w, 'b, T> {
@@ -227,6 +229,90 @@ impl<'a, T: Element> Field<'a> for Option<Array<'a, T>> {
         match (self, default) {
             (Some(a), Some(b)) => a.is_empty() && b.is_empty(),
             (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::declare::Message;
+    use super::super::messages::*;
+    use super::*;
+
+    #[test]
+    fn a_closure_that_pushes_another_number_makes_the_message_unwritable() {
+        for pushes in [0, 1, 3] {
+            let names = |w: &mut ArrayWriter<'_, '_, &'static str>| {
+                (0..pushes).for_each(|_| w.push(&"topic"));
+            };
+            let topic_names = Array::emit(2, &names);
+            let request = DeleteTopicsRequest { topic_names, ..Default::default() };
+            let mut buf = [0; 100];
+            let mut w = Writer::new(&mut buf);
+            request.encode(&mut w, 1);
+            assert!(w.finish().is_err(), "{pushes}");
+        }
+    }
+
+    #[test]
+    fn null_is_read_where_the_field_knows_it() {
+        let null = [0xff, 0xff, 0xff, 0xff];
+        assert!(MetadataRequest::decode(&null, 1).unwrap().topics.is_none());
+        assert!(DeleteTopicsRequest::decode(&[null, [0; 4]].concat(), 1).is_err());
+        // Compact null is 0.
+        assert!(MetadataRequest::decode(&[0, 0, 0, 0, 0, 0], 9).unwrap().topics.is_none());
+        assert!(DeleteTopicsRequest::decode(&[0, 0, 0, 0, 0, 0], 4).is_err());
+        // Below null there is nothing.
+        assert!(MetadataRequest::decode(&[0xff, 0xff, 0xff, 0xfe], 1).is_err());
+    }
+
+    #[test]
+    fn what_was_read_shows_its_elements_and_what_is_emitted_does_not() {
+        let body = [0, 0, 0, 2, 0, 1, b'a', 0, 1, b'b', 0, 0, 0, 9, 0xee];
+        let request = DeleteTopicsRequest::decode(&body, 1).unwrap();
+        let names = request.topic_names.iter();
+        assert_eq!((names.len(), request.timeout_ms), (2, 9));
+        assert!(names.eq(["a", "b"]));
+        assert_eq!((&request.topic_names).into_iter().count(), 2);
+        let emit = |w: &mut ArrayWriter<'_, '_, i32>| w.push(&1);
+        let array: Array<'_, i32> = Array::emit(1, &emit);
+        assert_eq!((array.len(), array.iter().count()), (1, 0));
+    }
+
+    #[test]
+    fn a_string_that_is_not_utf8_is_refused_wherever_it_stands() {
+        let body = [0, 0, 0, 2, 0, 1, b'a', 0, 1, 0xc0, 0, 0, 0, 9];
+        assert!(DeleteTopicsRequest::decode(&body, 1).is_err());
+    }
+
+    #[test]
+    fn payloads_that_lie_elsewhere_are_counted_in_their_place() {
+        let partitions = |w: &mut ArrayWriter<'_, '_, FetchPartitionResponse<'static>>| {
+            w.push_external(&FetchPartitionResponse::default(), 1 << 20);
+            w.push(&FetchPartitionResponse { records: Some(b"batch"), ..Default::default() });
+        };
+        let topics = |w: &mut ArrayWriter<'_, '_, FetchTopicResponse<'static>>| {
+            let partitions = Array::emit(2, &partitions);
+            w.push(&FetchTopicResponse { topic: "t", partitions, ..Default::default() });
+        };
+        let response = FetchResponse { responses: Array::emit(1, &topics), ..Default::default() };
+        let (mut buf, mut cuts) = ([0; 256], [Default::default(); 2]);
+        for version in FetchResponse::VERSIONS {
+            let mut w = Writer::gathering(&mut buf, &mut cuts);
+            response.encode(&mut w, version);
+            assert_eq!(w.left_out(), (2, (1 << 20) + 5));
+            let written = w.finish().unwrap();
+            assert_eq!(written + (1 << 20) + 5, response.encoded_len(version));
+            // Put together, it is read again.
+            let big = vec![7; 1 << 20];
+            let (first, second) = (cuts[0].at, cuts[1].at);
+            let parts: [&[u8]; 5] =
+                [&buf[..first], &big, &buf[first..second], b"batch", &buf[second..written]];
+            let whole = parts.concat();
+            let read = FetchResponse::decode(&whole, version).unwrap();
+            let mut partitions = read.responses.iter().next().unwrap().partitions.iter();
+            assert_eq!(partitions.next().unwrap().records, Some(&big[..]));
+            assert_eq!(partitions.next().unwrap().records, Some(&b"batch"[..]));
         }
     }
 }

@@ -190,3 +190,78 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_not_taken() {
+        let mut r = Reader::new(&[1, 2, 3]);
+        assert!(r.i32().is_err());
+        assert!(r.uuid().is_err());
+        assert!(r.take(4).is_err());
+        assert_eq!(r.left(), 3);
+        assert_eq!((r.i16(), r.u8()), (Ok(0x0102), Ok(3)));
+        assert!(r.i8().is_err());
+        assert_eq!(r.take(0), Ok(&[][..]));
+    }
+
+    #[test]
+    fn lengths_have_three_forms() {
+        assert_eq!(Reader::new(&[0, 5]).length(false, false), Ok(Some(5)));
+        assert_eq!(Reader::new(&[0xff, 0xff]).length(false, false), Ok(None));
+        assert!(Reader::new(&[0xff, 0xfe]).length(false, false).is_err());
+        assert_eq!(Reader::new(&[0, 0, 1, 0]).length(false, true), Ok(Some(256)));
+        assert_eq!(Reader::new(&[0]).length(true, true), Ok(None));
+        assert_eq!(Reader::new(&[1]).length(true, false), Ok(Some(0)));
+        assert_eq!(Reader::new(&[0x81, 1]).length(true, false), Ok(Some(128)));
+        let largest = [0xff, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(Reader::new(&largest).length(true, true), Ok(Some(u32::MAX as usize - 1)));
+    }
+
+    #[test]
+    fn a_count_is_held_against_the_bytes_left() {
+        assert_eq!(Reader::new(&[0, 0, 0, 2, 9, 9]).count(false), Ok(Some(2)));
+        assert!(Reader::new(&[0, 0, 0, 3, 9, 9]).count(false).is_err());
+        assert!(Reader::new(&[0x7f, 0xff, 0xff, 0xff, 9, 9]).count(false).is_err());
+        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff]).count(false), Ok(None));
+        assert_eq!(Reader::new(&[3, 9, 9]).count(true), Ok(Some(2)));
+        assert!(Reader::new(&[4, 9, 9]).count(true).is_err());
+    }
+
+    #[test]
+    fn signed_varints_of_all_lengths() {
+        for shift in 0..63 {
+            for value in [1i64 << shift, -(1i64 << shift), (1i64 << shift) - 1] {
+                let mut buf = [0; 10];
+                let mut w = crate::protocol::writer::Writer::new(&mut buf);
+                w.varlong(value);
+                let n = w.finish().unwrap();
+                assert_eq!(Reader::new(&buf[..n]).varlong(), Ok(value));
+                assert!(Reader::new(&buf[..n - 1]).varlong().is_err());
+                let small = Reader::new(&buf[..n]).varint();
+                assert_eq!(small.ok(), i32::try_from(value).ok(), "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn tagged_fields_are_handed_out_in_order() {
+        let seen = |bytes: &[u8]| {
+            let mut seen = vec![];
+            let mut r = Reader::new(bytes);
+            r.tagged_fields(|tag, value| {
+                seen.push((tag, value.rest().to_vec()));
+                Ok(())
+            })
+            .map(|()| (seen, r.left()))
+        };
+        assert_eq!(seen(&[0, 7]), Ok((vec![], 1)));
+        assert_eq!(seen(&[2, 0, 1, 9, 5, 0, 7]), Ok((vec![(0, vec![9]), (5, vec![])], 1)));
+        assert!(seen(&[2, 5, 0, 5, 0]).is_err());
+        assert!(seen(&[2, 5, 0, 4, 0]).is_err());
+        assert!(seen(&[1, 5, 2, 0]).is_err());
+        assert!(seen(&[0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0]).is_err());
+    }
+}
