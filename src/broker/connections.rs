@@ -10,6 +10,8 @@ use crate::net::slots::SlotId;
 pub(crate) enum State {
     /// It may send the next request.
     Ready,
+    /// It does not take its answers: the next request waits until it does.
+    Blocked,
     /// Its request is parked.
     Parked(SlotId),
     /// Its request is with the host.

@@ -183,7 +183,7 @@ impl Core {
             if let Some(fresh) = self.memory.take(want, need) {
                 return Some(fresh);
             }
-            let idle = self.idlest_but(partition)?;
+            let idle = if self.memory.is_held() { None } else { self.idlest_but(partition) }?;
             if !idle.empty(self) {
                 return None;
             }

@@ -16,6 +16,8 @@ mod request;
 mod scratch;
 mod serve;
 mod server;
+#[cfg(test)]
+mod tests;
 mod topic_settings;
 mod topics;
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::logging::Level;
 use crate::net::pool::Priority;
 use crate::net::slots::SlotId;
-use crate::net::{ConnId, Selectable, SendBuilder, SharedLease};
+use crate::net::{ConnId, Selectable, SendBuilder, SendRefused, SharedLease};
 use crate::protocol::reader::{Malformed, Reader};
 use crate::protocol::{ApiKey, RequestHeader, ResponseHeader, Writer};
 use crate::time::{Instant, Moment};
@@ -43,14 +43,31 @@ impl Broker {
     /// to wait or there is none.
     pub(super) fn serve<N: Selectable>(&mut self, net: &mut N, conn: ConnId, now: Moment) {
         while self.connections.state(conn) == Some(State::Ready) {
-            // Its last answers go first; `Notice::Drained` comes then.
             if !net.can_send(conn) {
-                return;
+                return self.block(net, conn);
             }
             let Some(frame) = net.next_frame(conn) else { return };
             self.counts.requests += 1;
             self.handle(net, conn, frame, now);
         }
+    }
+
+    /// Reads nothing from a connection until its last answers are written.
+    fn block<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
+        // Only who was refused a send hears that there is room again.
+        if let Err(SendRefused::Full) = net.begin_send(conn, 0) {
+            self.connections.set(conn, State::Blocked);
+            net.mute(conn);
+        }
+    }
+
+    /// A connection's answers are written: it is read again.
+    pub(super) fn unblock<N: Selectable>(&mut self, net: &mut N, conn: ConnId, now: Moment) {
+        if self.connections.state(conn) == Some(State::Blocked) {
+            self.connections.set(conn, State::Ready);
+            net.unmute(conn);
+        }
+        self.serve(net, conn, now);
     }
 
     /// Handles anew what became ready, each once.

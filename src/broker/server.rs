@@ -126,7 +126,8 @@ impl Broker {
     ) {
         match notice {
             Notice::Accepted => self.accept(net, conn),
-            Notice::Frames | Notice::Drained => self.serve(net, conn, now),
+            Notice::Frames => self.serve(net, conn, now),
+            Notice::Drained => self.unblock(net, conn, now),
             Notice::Sent(token) => self.host_answer_sent(SlotId::from_raw(token)),
             Notice::Closed(reason) => {
                 self.log_closed(conn, reason);
@@ -223,7 +224,7 @@ impl Broker {
         self.serve_ready(net, now);
         for index in 0..self.connections.capacity() {
             match self.connections.at(index) {
-                Some((conn, State::Ready)) => self.end_connection(net, conn),
+                Some((conn, State::Ready | State::Blocked)) => self.end_connection(net, conn),
                 Some((conn, State::Host(id))) if self.host.unanswered(id).is_none() => {
                     // The host never saw it.
                     net.close_after_flush(conn);
@@ -284,7 +285,7 @@ impl Broker {
                 self.host.remove(id);
                 self.delayed.wake(Source::Room);
             }
-            State::Ready | State::Ending => {}
+            State::Ready | State::Blocked | State::Ending => {}
         }
         while let Some(id) = self.host.dropped(conn) {
             self.host_answer_sent(id);

@@ -196,7 +196,7 @@ fn push(
         });
     };
     let made = outcome.error.is_ok();
-    let count = if made { topic_settings::COUNT } else { 0 };
+    let told = Array::emit(topic_settings::COUNT, &configs);
     out.push(&CreatableTopicResult {
         name: topic.name,
         topic_id: outcome.id,
@@ -204,7 +204,7 @@ fn push(
         error_message: outcome.message,
         num_partitions: outcome.partitions,
         replication_factor: if made { 1 } else { -1 },
-        configs: Some(Array::emit(count, &configs)),
+        configs: Some(if made { told } else { Array::empty() }),
         ..Default::default()
     });
 }

@@ -275,7 +275,11 @@ fn push_topic(
                 base_offset: part.offset,
                 log_append_time_ms: part.timestamp,
                 log_start_offset: part.log_start,
-                record_errors: Array::emit(usize::from(part.record >= 0), &record),
+                record_errors: if part.record < 0 {
+                    Array::empty()
+                } else {
+                    Array::emit(1, &record)
+                },
                 error_message: part.message.filter(|text| text.len() <= LONGEST.len()),
                 ..Default::default()
             });

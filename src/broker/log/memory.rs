@@ -24,6 +24,8 @@ pub(crate) struct Fresh {
 pub(crate) struct LogMemory {
     pool: BufferPool,
     inner: Mutex<Inner>,
+    /// Bytes of blocks that are in a log, or on the way to one.
+    live: AtomicUsize,
     /// Partitions that hold a segment.
     in_use: AtomicUsize,
     evicted: AtomicU64,
@@ -65,8 +67,9 @@ impl LogMemory {
             spare_len: most,
             full: Ring::new(most),
         };
-        let (in_use, evicted) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Ok(LogMemory { pool, inner: Mutex::new(inner), in_use, evicted })
+        let (live, in_use) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let evicted = AtomicU64::new(0);
+        Ok(LogMemory { pool, inner: Mutex::new(inner), live, in_use, evicted })
     }
 
     /// Places for segments that a partition should have: enough for all memory in large blocks.
@@ -106,17 +109,20 @@ impl LogMemory {
 
     /// Takes a block of `want` bytes; when memory is used up, the oldest full segments go, and when
     /// twice as much went without a block of that size coming free, half the size is good enough,
-    /// down to `need`. `None` if there is no full segment left and still no block. Must be called
-    /// with no partition locked.
+    /// down to `need`. `None` if there is no full segment left and still no block, or if so much
+    /// of what went is held by readers that it is better to wait for them. Must be called with no
+    /// partition locked.
     pub(crate) fn take(&self, want: usize, need: usize) -> Option<Fresh> {
         let mut size = want.max(need);
         let mut freed = 0;
         loop {
             if let Some(lease) = self.pool.lease(size, Priority::Data) {
                 let block = lease.into_append();
-                return self.spare().map(|cell| Fresh { cell, block });
+                let fresh = Fresh { cell: self.spare()?, block };
+                self.live.fetch_add(fresh.block.capacity(), Ordering::Relaxed);
+                return Some(fresh);
             }
-            match self.evict() {
+            match if self.is_held() { None } else { self.evict() } {
                 Some(bytes) => freed += bytes,
                 None if size > need => size = need,
                 None => return None,
@@ -128,14 +134,23 @@ impl LogMemory {
         }
     }
 
+    /// Whether readers hold a quarter of all memory in blocks that no log has any more: dropping
+    /// more would lose records and free nothing soon.
+    pub(crate) fn is_held(&self) -> bool {
+        let held = self.pool.in_use().saturating_sub(self.live.load(Ordering::Relaxed));
+        held > self.pool.total() / 4
+    }
+
     /// Gives back a block that was not needed after all.
     pub(crate) fn give_back(&self, fresh: Fresh) {
+        self.live.fetch_sub(fresh.block.capacity(), Ordering::Relaxed);
         self.put_spare(fresh.cell);
     }
 
     /// Takes back what a partition dropped; its block goes home when its last reader lets go.
     pub(crate) fn recycle(&self, mut cell: Cell) -> usize {
         let bytes = cell.take().map_or(0, |segment| segment.capacity());
+        self.live.fetch_sub(bytes, Ordering::Relaxed);
         self.put_spare(cell);
         bytes
     }
