@@ -166,18 +166,14 @@ def from_timestamp(cell, peer):
         expect_same(peer.consume(cell, topic, f"@{millis}", 30 - at), sent[at:], f"from {millis - base} ms")
 
 
-def many_by_peer(cell, peer):
-    """100,000 records, sent and read by the peer."""
-    sent = value_lines(many_values())
-    peer.produce(cell, cell.name, sent)
-    expect_same(peer.consume(cell, cell.name, "earliest", MANY), sent)
-
-
-def many_to_kloop(cell, peer, kloop):
-    """100,000 records sent by the peer are read by kloop's consumer."""
+def many_by_peer(cell, peer, kloop=None):
+    """100,000 records sent by the peer are read by the peer, and by kloop's consumer."""
     values = many_values()
-    peer.produce(cell, cell.name, value_lines(values))
-    expect_same(kloop.consume(cell, cell.name, "earliest"), values)
+    sent = value_lines(values)
+    peer.produce(cell, cell.name, sent)
+    expect_same(peer.consume(cell, cell.name, "earliest", MANY), sent, peer.name)
+    if kloop:
+        expect_same(kloop.consume(cell, cell.name, "earliest"), values, "kloop's consumer")
 
 
 def many_from_kloop(cell, peer, kloop):
@@ -204,13 +200,17 @@ CASES = [
     ("consume from a timestamp", from_timestamp, 30),
     ("100,000 records by the peer", many_by_peer, 90),
 ]
-# With kloop's own programs at the other end.
-KLOOP_CASES = [
-    ("100,000 records to kloop's consumer", many_to_kloop, 90),
-    ("100,000 records from kloop's producer", many_from_kloop, 90),
-]
 
 
-def cases_for(peer):
-    """The cases that a peer has the means for."""
-    return [case for case in CASES if peer.can_administer or case[1] is not create_and_delete]
+def cases_for(peer, kloop=None):
+    """The cases that a peer has the means for, as (name, run, seconds); `kloop` are its own programs."""
+    cases = []
+    for name, case, seconds in CASES:
+        if case is create_and_delete and not peer.can_administer:
+            continue
+        if case is many_by_peer and kloop:
+            cases.append((name + " to kloop too", lambda cell: many_by_peer(cell, peer, kloop), seconds))
+            cases.append(("100,000 records by kloop", lambda cell: many_from_kloop(cell, peer, kloop), seconds))
+        else:
+            cases.append((name, lambda cell, case=case: case(cell, peer), seconds))
+    return cases

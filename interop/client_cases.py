@@ -129,7 +129,7 @@ def broker_killed(cell, kloop, kafka):
     reported as persisted is there, each partition is in order and without duplicates."""
     kloop.java.create(cell, cell.name, PARTITIONS)
     outcomes, killed_at = run_outcomes(cell, kloop.programs("outcomes"), kafka)
-    persisted = check_outcomes(outcomes)
+    persisted, absent = check_outcomes(outcomes)
     log = {}
     for partition in range(PARTITIONS):
         args = ["kcat", "-b", cell.address, "-C", "-t", cell.name, "-p", str(partition), "-o", "beginning"]
@@ -144,6 +144,8 @@ def broker_killed(cell, kloop, kafka):
     for user, place in persisted.items():
         if log.get(user) != place:
             raise Failure(f"{user} was reported at {place} and is at {log.get(user)}")
+    if absent & log.keys():
+        raise Failure(f"{len(absent & log.keys())} records were reported as certainly not persisted and are there")
     return f"killed at {killed_at} outcomes: {len(persisted)} persisted, {len(log)} in the log"
 
 
@@ -183,8 +185,8 @@ def run_outcomes(cell, program, kafka):
 
 
 def check_outcomes(lines):
-    """Every record has one outcome; gives the places of those that are persisted."""
-    seen, persisted = set(), {}
+    """Every record has one outcome; gives the places of what is persisted, and what certainly is not."""
+    seen, persisted, absent = set(), {}, set()
     for line in lines:
         if not re.fullmatch(r"\d+ (PERSISTED|MAYBE_PERSISTED|NOT_PERSISTED) -?\d+ -?\d+", line):
             raise Failure(f"outcomes: not a line of the kind expected: {line[:80]}")
@@ -194,11 +196,13 @@ def check_outcomes(lines):
         seen.add(int(user))
         if outcome == "PERSISTED":
             persisted[int(user)] = (int(partition), int(offset))
+        if outcome == "NOT_PERSISTED":
+            absent.add(int(user))
     if seen != set(range(RECORDS)):
         raise Failure(f"{len(seen)} of {RECORDS} records have an outcome")
     if len(persisted) < RECORDS // 2:
         raise Failure(f"only {len(persisted)} of {RECORDS} records are persisted")
-    return persisted
+    return persisted, absent
 
 
 # Name, case, seconds.

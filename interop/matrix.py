@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-from brokers import INTEROP, Kafka, Kloop
-from cases import KLOOP_CASES, cases_for
+from brokers import INTEROP, Kafka, Kloop, answers_metadata
+from cases import cases_for
 from client_cases import CLIENT_CASES, KILL_CASE
 from client_cases import Kloop as KloopClients
 from peers import Examples, Program, all_peers
@@ -85,8 +85,7 @@ class Matrix:
         slug = re.sub(r"[^a-z0-9]+", "-", f"{case} {peer}".lower().replace(",", "")).strip("-")
         folder = os.path.join(self.folder, re.sub(r"\W+", "-", f"{row} {slug}"))
         os.makedirs(folder)
-        failure, note = None, None
-        cell = None
+        failure, note, cell = None, None, None
         broker.mark()
         try:
             if not broker.alive():
@@ -94,20 +93,32 @@ class Matrix:
             cell = Cell(broker.address, folder, slug, seconds)
             note = run(cell)
         except (Failure, Refused) as error:
-            failure = error
+            failure = Failure(str(error), getattr(error, "tail", ""))
         except Exception as error:  # of an adapter: the other cells go on
             failure = Failure(f"{type(error).__name__}: {error}")
-        if cell is not None:
-            cell.end()
-        if not broker.alive():
-            status = broker.child.returncode if broker.child else None
-            tail = "\n".join(filter(None, [getattr(failure, "tail", ""), broker.tail()]))
-            failure = Failure(f"the broker ended with {status}" + (f"; {failure}" if failure else ""), tail)
-        elif failure is not None and not isinstance(failure, Refused) and broker.tail():
-            failure.tail = "\n".join(filter(None, [failure.tail, "broker:", broker.tail()]))
+        finally:
+            if cell is not None:
+                cell.end()
+        failure = self.blame(broker, failure)
         self.report(row, peer, case, time.monotonic() - began, failure, note)
         if failure is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+    @staticmethod
+    def blame(broker, failure):
+        """Adds what became of the broker to a failure; one that is dead or deaf is replaced for the next cell."""
+        state = None
+        answers = failure is None or (broker.alive() and answers_metadata(broker.address, 3))
+        if not broker.alive():
+            state = f"the broker ended with {broker.child.returncode if broker.child else None}"
+        elif not answers:
+            state = "the broker does not answer any more"
+            broker.kill()
+        if state is not None:
+            failure = Failure(state + (f"; {failure}" if failure else ""), failure.tail if failure else "")
+        if failure is not None and broker.tail():
+            failure.tail = "\n".join(filter(None, [failure.tail, "broker:", broker.tail()]))
+        return failure
 
     def starts(self, row, broker):
         """Starts a row's broker; if that fails the row is one failed cell."""
@@ -122,27 +133,22 @@ class Matrix:
     def broker_row(self, row, broker, peers, with_kloop):
         """Foreign clients against a broker."""
         chosen = [peer for name, peer in self.peers.items() if name in peers]
-        cells = []
-        for peer in chosen:
-            for name, case, seconds in cases_for(peer):
-                cells.append((peer, name, seconds, lambda cell, p=peer, c=case: c(cell, p)))
-            for name, case, seconds in KLOOP_CASES if with_kloop else []:
-                cells.append((peer, name, seconds, lambda cell, p=peer, c=case: c(cell, p, self.examples)))
-        cells = [one for one in cells if self.wanted(one[0].name, one[1])]
-        if not cells or not self.starts(row, broker):
+        examples = self.examples if with_kloop else None
+        cells = [(peer.name, *case) for peer in chosen for case in cases_for(peer, examples)]
+        cells = [one for one in cells if self.wanted(one[0], one[1])]
+        end_too = with_kloop and self.wanted("-", "ends at SIGTERM")
+        if not (cells or end_too) or not self.starts(row, broker):
             return
         try:
-            for peer, name, seconds, run in cells:
-                self.cell(row, broker, peer.name, name, seconds, run)
-            if with_kloop:
+            for peer, name, run, seconds in cells:
+                self.cell(row, broker, peer, name, seconds, run)
+            if end_too and broker.alive():
                 self.cell_of_the_end(row, broker)
         finally:
             broker.kill()
 
     def cell_of_the_end(self, row, broker):
         """SIGTERM ends kloop's broker in order."""
-        if not self.wanted("-", "ends at SIGTERM") or not broker.alive():
-            return
         began, failure = time.monotonic(), None
         try:
             status = broker.stop()
@@ -176,16 +182,16 @@ class Matrix:
             self.report(row, "kloop", "compile", 0, failure)
             return
         clients = KloopClients(self.examples, peer, kloop_program, self.peers)
-        cells = [(name, seconds, lambda cell, c=case: c(cell, peer)) for name, case, seconds in cases_for(peer)]
-        cells += [(name, seconds, lambda cell, c=case: c(cell, clients)) for name, case, seconds in CLIENT_CASES]
         kafka = Kafka(self.folder, "client")
+        cells = cases_for(peer)
+        cells += [(name, lambda cell, c=case: c(cell, clients), seconds) for name, case, seconds in CLIENT_CASES]
         name, case, seconds = KILL_CASE
-        cells.append((name, seconds, lambda cell: case(cell, clients, kafka)))
+        cells.append((name, lambda cell: case(cell, clients, kafka), seconds))
         cells = [one for one in cells if self.wanted("kloop", one[0])]
         if not cells or not self.starts(row, kafka):
             return
         try:
-            for name, seconds, run in cells:
+            for name, run, seconds in cells:
                 self.cell(row, kafka, "kloop", name, seconds, run)
         finally:
             kafka.kill()
