@@ -19,7 +19,10 @@ JVM = ["-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-X
 LOG4J = """Configuration:
   status: error
   Appenders:
-    Console: {name: err, target: SYSTEM_ERR, PatternLayout: {pattern: "%d{HH:mm:ss.SSS} %p %c{1}: %m%n%throwable{short}"}}
+    Console:
+      name: err
+      target: SYSTEM_ERR
+      PatternLayout: {pattern: "%d{HH:mm:ss.SSS} %p %c{1}: %m%n%throwable{short}"}
   Loggers:
     Root: {level: warn, AppenderRef: {ref: err}}
 """
@@ -200,7 +203,8 @@ def formatted(folder):
     args = ["java", *JVM, log4j_option(), "-cp", java_class_path(), "kafka.tools.StorageTool", "format"]
     done = subprocess.run([*args, "-t", CLUSTER_ID, "-c", properties], capture_output=True, timeout=60, check=False)
     if done.returncode != 0:
-        raise Failure("Kafka's storage cannot be formatted", (done.stdout + done.stderr).decode("utf-8", "replace")[-800:])
+        text = (done.stdout + done.stderr).decode("utf-8", "replace")
+        raise Failure("Kafka's storage cannot be formatted", text[-800:])
     shutil.rmtree(template, ignore_errors=True)
     shutil.move(draft, template)
     return template

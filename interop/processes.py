@@ -76,7 +76,8 @@ class Process:
                 if text.encode() in file.read():
                     return
             if self.child.poll() is not None:
-                raise Failure(f"{self.name}: ended with {self.child.returncode} before '{text}'", tail_of(self.err_path))
+                status = self.child.returncode
+                raise Failure(f"{self.name}: ended with {status} before '{text}'", tail_of(self.err_path))
             if time.monotonic() > deadline:
                 self.kill()
                 raise Failure(f"{self.name}: never said '{text}'", tail_of(self.err_path))
