@@ -67,23 +67,13 @@ impl Default for EngineConfig {
 
 /// The guaranteed part of an engine's pool, term by term; what `memory_limit` leaves besides is
 /// shared by all sizes.
-pub fn budget_terms(_config: &EngineConfig) -> [Term; 3] {
+pub fn budget_terms(_config: &EngineConfig) -> [Term; 4] {
+    let term = |why, size, blocks| Term { why, size, blocks };
     [
-        Term {
-            why: "requests and answers that keep a connection alive",
-            size: MIN_BLOCK,
-            blocks: 4 * CONTROL_BLOCKS,
-        },
-        Term {
-            why: "one bulk read and one batch at a time make progress",
-            size: 4 * MIN_BLOCK,
-            blocks: 16,
-        },
-        Term {
-            why: "one frame of the largest size is read, one is held",
-            size: MAX_BLOCK,
-            blocks: 2,
-        },
+        term("requests and answers that keep a connection alive", MIN_BLOCK, 4 * CONTROL_BLOCKS),
+        term("one bulk read and one batch at a time make progress", 4 * MIN_BLOCK, 16),
+        term("the request around a batch of the default size is read", 8 * MIN_BLOCK, 8),
+        term("one frame of the largest size is read, one is held", MAX_BLOCK, 2),
     ]
 }
 

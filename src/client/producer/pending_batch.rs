@@ -116,8 +116,8 @@ impl Batch {
         size: usize,
         pool: &BufferPool,
     ) -> Option<Self> {
-        let body = pool.lease(size, Priority::Data)?;
-        let tokens = pool.lease(TOKEN, Priority::Data)?;
+        let body = pool.lease(size, Priority::Records)?;
+        let tokens = pool.lease(TOKEN, Priority::Records)?;
         let BatchPlace { producer, topic, partition, part, order, expires } = place;
         Some(Batch {
             producer,

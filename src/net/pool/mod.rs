@@ -108,7 +108,11 @@ pub struct PoolConfig<'a> {
 /// Who wants a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Records and frames. Running out is back-pressure.
+    /// Records that wait to be sent: as many as the host likes to give. They leave a quarter of the
+    /// shared part and half of each guaranteed class to the frames that must be read meanwhile;
+    /// else a host that produces all it can would keep the answers from being read.
+    Records,
+    /// Frames on their way. Running out is back-pressure.
     Data,
     /// Requests that keep the connection and the cluster's picture alive; may use the reserve.
     Control,
@@ -142,6 +146,11 @@ struct Free {
     /// Per class the first free guaranteed block, and how many are free.
     guaranteed: [u32; CLASSES],
     guaranteed_len: [u32; CLASSES],
+    /// Per class how many are guaranteed.
+    guaranteed_all: [u32; CLASSES],
+    /// Units of the shared part, and how many of them are out.
+    shared: u32,
+    shared_out: u32,
     /// Per guaranteed unit the next free one of its class.
     next: Box<[u32]>,
     buddy: Buddy,
@@ -301,6 +310,9 @@ impl Free {
         let mut free = Free {
             guaranteed: [NONE; CLASSES],
             guaranteed_len: blocks,
+            guaranteed_all: blocks,
+            shared: budget.shared_units(),
+            shared_out: 0,
             next: (0..own).map(|_| NONE).collect(),
             buddy: Buddy::new(budget.shared_units()),
             class: (0..units).map(|_| 0).collect(),
@@ -325,8 +337,14 @@ impl Free {
     /// the guaranteed ones are still there when the shared part is full or in pieces.
     fn take(&mut self, class: usize, priority: Priority) -> Option<(u32, usize)> {
         let own = self.next.len() as u32;
-        let (unit, class) = match self.buddy.take(class) {
-            Some(shared) => (own + shared, class),
+        let units = 1u32 << class;
+        let most = if priority == Priority::Records { self.shared / 4 * 3 } else { self.shared };
+        let fits = self.shared_out + units <= most;
+        let (unit, class) = match if fits { self.buddy.take(class) } else { None } {
+            Some(shared) => {
+                self.shared_out += units;
+                (own + shared, class)
+            }
             None => match self.take_guaranteed(class, priority) {
                 Some(unit) => (unit, class),
                 None => (self.take_reserve(class, priority)?, self.control_class),
@@ -340,16 +358,18 @@ impl Free {
 
     /// The reserve serves control traffic of smaller classes too, if those have nothing of their own.
     fn take_reserve(&mut self, class: usize, priority: Priority) -> Option<u32> {
-        if priority == Priority::Data || class >= self.control_class {
+        if priority != Priority::Control || class >= self.control_class {
             return None;
         }
         self.take_guaranteed(self.control_class, priority)
     }
 
     fn take_guaranteed(&mut self, class: usize, priority: Priority) -> Option<u32> {
+        let control = if class == self.control_class { self.control_blocks } else { 0 };
         let reserved = match priority {
-            Priority::Data if class == self.control_class => self.control_blocks,
-            _ => 0,
+            Priority::Records => control.max(self.guaranteed_all[class] / 2),
+            Priority::Data => control,
+            Priority::Control => 0,
         };
         if self.guaranteed_len[class] <= reserved {
             return None;
@@ -367,6 +387,7 @@ impl Free {
         self.leases -= 1;
         let own = self.next.len() as u32;
         if unit >= own {
+            self.shared_out -= 1 << class;
             self.buddy.give(unit - own, class);
         } else {
             self.next[unit as usize] = self.guaranteed[class];

@@ -321,3 +321,16 @@ fn agrees_with_a_model() {
         assert_eq!((pool.in_use(), pool.leases()), (0, 0));
     }
 }
+
+#[test]
+fn records_leave_room_for_frames() {
+    let terms = [Term { why: "test", size: UNIT, blocks: 8 }];
+    let pool = pool(&terms, 16 * UNIT, 2);
+    let records = core::iter::from_fn(|| pool.lease(UNIT, Priority::Records)).collect::<Vec<_>>();
+    assert_eq!(records.len(), 12 + 4, "three quarters of the shared, half of the guaranteed");
+    let frames = core::iter::from_fn(|| pool.lease(UNIT, Priority::Data)).collect::<Vec<_>>();
+    assert_eq!(frames.len(), 4 + 2, "the rest but for the reserve");
+    drop(records);
+    let again = core::iter::from_fn(|| pool.lease(UNIT, Priority::Records)).collect::<Vec<_>>();
+    assert_eq!(again.len(), 12 - 4 + 4 - 2, "what frames hold counts too");
+}
