@@ -4,9 +4,10 @@ use super::config::{ClientConfig, ClientLimits};
 use super::consumer::{Assignments, Consumer};
 use super::events::{Events, Source};
 use super::in_flight::{InFlight, Purpose};
+use super::lanes::LaneId;
 use super::metadata::Metadata;
 use super::metadata_refresh::MetadataRefresh;
-use super::network_client::{LaneId, NetworkClient};
+use super::network_client::NetworkClient;
 use super::node_state::LaneState;
 use super::producer::{Batches, Producer};
 use super::random::Random;
@@ -240,8 +241,11 @@ impl Client {
         }
         self.tell_writable(now);
         while let Some(node) = self.cluster.take_moved() {
-            for lane in LaneId::both(node) {
-                self.give_up_lane(net, lane, ErrorCode::NETWORK_EXCEPTION, now.at);
+            for lane in self.cluster.lanes_of(node) {
+                if let Some(conn) = self.cluster.conn(lane) {
+                    net.close(conn);
+                    self.lane_down(lane, true, ErrorCode::NETWORK_EXCEPTION, false, now.at);
+                }
             }
         }
         self.cluster.sweep(net, now.at);
@@ -379,6 +383,13 @@ impl Client {
         }
         self.wants_turn = false;
         self.events.push(Source::ClientClosed);
+    }
+
+    /// Whether a connection is not established yet.
+    #[cfg(test)]
+    pub(super) fn is_connecting(&self, conn: ConnId) -> bool {
+        let state = self.cluster.lane_of(conn).map(|lane| self.cluster.state(lane));
+        state == Some(LaneState::Connecting)
     }
 
     /// Counters and gauges.

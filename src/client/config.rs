@@ -270,8 +270,8 @@ impl ConsumerConfig {
     }
 }
 
-/// The sizes of a client's tables, all taken at creation. What they cost, in bytes: about 1800 a
-/// node, 100 a topic, 40 a partition, 300 a batch, 200 an assigned partition, 150 a raw request;
+/// The sizes of a client's tables, all taken at creation. What they cost, in bytes: about 3500 a
+/// node and 500 more for each consumer it may have, 100 a topic, 40 a partition, 300 a batch, 200 an assigned partition, 150 a raw request;
 /// each producer takes 110 a partition besides, each consumer 4.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {

@@ -3,8 +3,9 @@
 use super::client::Client;
 use super::config::ClientConfig;
 use super::in_flight::Purpose;
+use super::lanes::LaneId;
 use super::metadata::TopicState;
-use super::network_client::{LaneId, NotSent};
+use super::network_client::NotSent;
 use super::nodes::Choice;
 use super::random::Random;
 use crate::logging::Level;

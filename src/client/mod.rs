@@ -3,8 +3,8 @@
 //! A state machine: it takes notices, calls and the time, and yields sends, events and a next
 //! deadline. It reads no clock and owns no socket. One thread at a time.
 //!
-//! **Nodes.** A broker has two connections: one for what is answered at once, one for fetches.
-//! Each goes Disconnected → Connecting → CheckingVersions → Ready, and back to Disconnected with a
+//! **Nodes.** A broker has a connection for what is answered at once, one for the fetches of each
+//! consumer, and one for raw requests that it may hold back. Each goes Disconnected → Connecting → CheckingVersions → Ready, and back to Disconnected with a
 //! backoff that doubles until it has been Ready again. A connection is made when something wants to
 //! be sent. Answers are matched with requests by order and id; a mismatch, a malformed answer or a
 //! request out of time ends the connection, and what was on it is tried again or fails.
@@ -31,6 +31,7 @@ pub mod config;
 pub mod consumer;
 mod events;
 mod in_flight;
+mod lanes;
 mod lists;
 mod metadata;
 mod metadata_refresh;
@@ -44,6 +45,8 @@ mod random;
 pub mod records;
 mod requests;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod version_check;
 
 pub use bootstrap::{Addresses, Hosts};

@@ -1,15 +1,14 @@
 //! NetworkClient: the nodes and their connections. It connects, asks what a broker speaks, sends a
 //! request, matches its answer and tells what ran out of time.
 //!
-//! A node has two *lanes*, each a connection: [`LaneKind::Control`] for everything that is answered
-//! at once and [`LaneKind::Fetch`] for fetches. A broker works on one request of a connection at a
-//! time, so that a Fetch which waits for records would hold up a Produce behind it.
+//! A node has several connections: see [`super::lanes`].
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::bootstrap::Addresses;
 use super::config::{ClientConfig, ClientLimits};
-use super::in_flight::{InFlight, InFlightQueue, Purpose, token_of};
-use super::node_state::{Health, LaneState};
+use super::in_flight::{InFlight, Purpose, token_of};
+use super::lanes::{Lane, LaneId, LaneKind, lanes_per_node};
+use super::node_state::LaneState;
 use super::node_versions::{NodeVersions, first_client_throttled, spoken};
 use super::random::Random;
 use crate::logging::{Level, Logger};
@@ -18,56 +17,6 @@ use crate::net::{ChannelOptions, ConnId, Owner, Selectable, SendBuilder, SendRef
 use crate::protocol::{ApiKey, Reader, RequestHeader, ResponseHeader, Writer};
 use crate::time::Instant;
 use core::time::Duration;
-
-/// Which of a node's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LaneKind {
-    Control = 0,
-    Fetch = 1,
-}
-
-/// One connection of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LaneId(u32);
-
-impl LaneId {
-    pub(super) fn new(node: u32, kind: LaneKind) -> Self {
-        LaneId(node * 2 + kind as u32)
-    }
-
-    pub(super) fn node(self) -> u32 {
-        self.0 / 2
-    }
-
-    /// Both lanes of a node.
-    pub(super) fn both(node: u32) -> [LaneId; 2] {
-        [LaneId::new(node, LaneKind::Control), LaneId::new(node, LaneKind::Fetch)]
-    }
-
-    /// The lane at a place of the table.
-    pub(super) fn at(index: usize) -> Self {
-        LaneId(index as u32)
-    }
-
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) state: LaneState,
-    pub(super) conn: Option<ConnId>,
-    pub(super) health: Health,
-    pub(super) versions: NodeVersions,
-    pub(super) in_flight: InFlightQueue,
-    /// Requests wait until then: the broker said so.
-    throttled_until: Instant,
-    /// The version in which ApiVersions is to be asked for; `None` when that has been done.
-    pub(super) ask: Option<i16>,
-    /// ApiVersions was asked for again in an older version.
-    pub(super) fell_back: bool,
-}
 
 /// A broker, or a bootstrap server whose id is not known yet (a negative id).
 #[derive(Debug)]
@@ -120,7 +69,10 @@ pub(super) struct NetworkStats {
 #[derive(Debug)]
 pub(super) struct NetworkClient {
     pub(super) nodes: Box<[Node]>,
+    /// What each node speaks.
+    pub(super) versions: Box<[NodeVersions]>,
     pub(super) lanes: Box<[Lane]>,
+    pub(super) per_node: u32,
     /// Places in use lie below it.
     pub(super) used: usize,
     /// By a connection's index, folded: the lane that last had it. A hint, checked on use.
@@ -147,25 +99,12 @@ impl NetworkClient {
         logger: Logger,
         seed: u64,
     ) -> Self {
-        let lane = |i: usize| {
-            let fetches = limits.max_consumers + 1;
-            let capacity = if i % 2 == LaneKind::Fetch as usize {
-                fetches.max(limits.max_in_flight)
-            } else {
-                limits.max_in_flight
-            };
-            Lane {
-                state: LaneState::Disconnected,
-                conn: None,
-                health: Health::new(),
-                versions: NodeVersions::new(),
-                in_flight: InFlightQueue::new(capacity.max(1)),
-                throttled_until: Instant::from_nanos(0),
-                ask: None,
-                fell_back: false,
-            }
-        };
-        let lanes = limits.max_nodes * 2;
+        let per_node = lanes_per_node(limits.max_consumers);
+        let lanes = limits.max_nodes * per_node;
+        // A consumer has one fetch under way; its place may be used again before that is over.
+        let shared = LaneId::new(0, LaneKind::Fetch(0), per_node as u32).index();
+        let capacity =
+            |lane: usize| if lane % per_node < shared { limits.max_in_flight } else { 4 };
         let options = ChannelOptions {
             owner,
             receive_max,
@@ -176,7 +115,9 @@ impl NetworkClient {
         };
         NetworkClient {
             nodes: (0..limits.max_nodes).map(|_| Node::free()).collect(),
-            lanes: (0..lanes).map(lane).collect(),
+            versions: (0..limits.max_nodes).map(|_| NodeVersions::new()).collect(),
+            lanes: (0..lanes).map(|lane| Lane::new(capacity(lane))).collect(),
+            per_node: per_node as u32,
             used: 0,
             hints: core::iter::repeat_n(0, (lanes * 2).next_power_of_two()).collect(),
             timers: Timers::new(lanes),
@@ -235,22 +176,39 @@ impl NetworkClient {
     pub(super) fn lane_of(&self, conn: ConnId) -> Option<LaneId> {
         let hint = self.hints.get(conn.index() & (self.hints.len() - 1)).copied().unwrap_or(0);
         let is = |lane: &Lane| lane.conn == Some(conn);
-        if self.lane(LaneId(hint)).is_some_and(is) {
-            return Some(LaneId(hint));
+        if self.lanes.get(hint as usize).is_some_and(is) {
+            return Some(LaneId::at(hint as usize, self.per_node));
         }
-        let used = self.lanes.get(..self.used * 2).unwrap_or(&[]);
-        used.iter().position(is).map(|lane| LaneId(lane as u32))
+        self.used_lanes().iter().position(is).map(|lane| LaneId::at(lane, self.per_node))
+    }
+
+    /// The lanes of nodes in use.
+    pub(super) fn used_lanes(&self) -> &[Lane] {
+        self.lanes.get(..self.used * self.per_node as usize).unwrap_or(&[])
+    }
+
+    /// A connection of a node.
+    pub(super) fn lane_id(&self, node: u32, kind: LaneKind) -> LaneId {
+        LaneId::new(node, kind, self.per_node)
+    }
+
+    /// All connections of a node.
+    pub(super) fn lanes_of(&self, node: u32) -> impl Iterator<Item = LaneId> + use<> {
+        let per_node = self.per_node;
+        let first = node as usize * per_node as usize;
+        (first..first + per_node as usize).map(move |lane| LaneId::at(lane, per_node))
     }
 
     /// The version of an API to use on a lane, within what kloop speaks and `least` at least.
     pub(super) fn version(&self, lane: LaneId, key: ApiKey) -> Option<i16> {
         let range = spoken(key).unwrap_or(0..=i16::MAX);
-        self.lane(lane)?.versions.highest(key, range)
+        self.versions.get(lane.node() as usize)?.highest(key, range)
     }
 
     /// Whether the broker serves this version of an API.
     pub(super) fn serves(&self, lane: LaneId, key: ApiKey, version: i16) -> bool {
-        self.lane(lane).is_some_and(|lane| lane.versions.highest(key, version..=version).is_some())
+        let versions = self.versions.get(lane.node() as usize);
+        versions.is_some_and(|served| served.highest(key, version..=version).is_some())
     }
 
     /// Requests in flight on a lane.
@@ -296,7 +254,7 @@ impl NetworkClient {
                 lane.conn = Some(conn);
                 let mask = self.hints.len() - 1;
                 if let Some(hint) = self.hints.get_mut(conn.index() & mask) {
-                    *hint = id.0;
+                    *hint = id.index() as u32;
                 }
                 self.timers.set(id.index(), setup_until);
             }
@@ -439,7 +397,7 @@ impl NetworkClient {
 
     /// Takes a lane whose time is over: its connect took too long, or one of its requests.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<LaneId> {
-        self.timers.pop_due(now).map(|lane| LaneId(lane as u32))
+        self.timers.pop_due(now).map(|lane| LaneId::at(lane, self.per_node))
     }
 
     /// Takes note that a connection is gone. What was in flight on it is to be taken with
@@ -462,7 +420,6 @@ impl NetworkClient {
         lane.state = LaneState::Disconnected;
         lane.conn = None;
         lane.throttled_until = Instant::from_nanos(0);
-        lane.versions.clear();
         self.stats.disconnects += 1;
         self.timers.clear(id.index());
     }

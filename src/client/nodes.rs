@@ -1,7 +1,8 @@
 //! The table of nodes: the bootstrap list, what metadata lists, and which of them to ask.
 
 use super::bootstrap::Addresses;
-use super::network_client::{FREE, LaneId, LaneKind, NetworkClient, Node};
+use super::lanes::{LaneId, LaneKind};
+use super::network_client::{FREE, NetworkClient, Node};
 use super::node_state::{Health, LaneState};
 use crate::logging::Level;
 use crate::net::{ConnId, Selectable};
@@ -65,7 +66,7 @@ impl NetworkClient {
         if let Some(node) = self.nodes.get_mut(place) {
             *node = Node { id, addresses, listed: true, moved: false };
         }
-        for id in LaneId::both(place as u32) {
+        for id in self.lanes_of(place as u32) {
             if let Some(lane) = self.lane_mut(id) {
                 lane.health = Health::new();
             }
@@ -126,7 +127,7 @@ impl NetworkClient {
     pub(super) fn take_moved(&mut self) -> Option<u32> {
         let place = self.nodes.iter().position(|node| node.moved)?;
         self.nodes.get_mut(place)?.moved = false;
-        for id in LaneId::both(place as u32) {
+        for id in self.lanes_of(place as u32) {
             if let Some(lane) = self.lane_mut(id) {
                 lane.health = Health::new();
             }
@@ -139,11 +140,10 @@ impl NetworkClient {
     pub(super) fn sweep<N: Selectable>(&mut self, net: &mut N, now: Instant) {
         for place in 0..self.used {
             let leaving = self.nodes.get(place).is_some_and(|n| n.id != FREE && !n.listed);
-            let lanes = LaneId::both(place as u32);
-            if !leaving || lanes.iter().any(|&lane| self.in_flight(lane) > 0) {
+            if !leaving || self.lanes_of(place as u32).any(|lane| self.in_flight(lane) > 0) {
                 continue;
             }
-            for lane in lanes {
+            for lane in self.lanes_of(place as u32) {
                 if let Some(conn) = self.conn(lane) {
                     net.close(conn);
                     self.disconnected(lane, true, now);
@@ -157,8 +157,8 @@ impl NetworkClient {
 
     /// The connections there are, for closing them all.
     pub(super) fn any_connection(&self) -> Option<(LaneId, ConnId)> {
-        let lanes = self.lanes.iter().take(self.used * 2).enumerate();
-        lanes.into_iter().find_map(|(i, lane)| Some((LaneId::at(i), lane.conn?)))
+        let mut lanes = self.used_lanes().iter().enumerate();
+        lanes.find_map(|(i, lane)| Some((LaneId::at(i, self.per_node), lane.conn?)))
     }
 
     /// Which node to ask what any of them can answer: one that is connected and least loaded, else
@@ -183,7 +183,7 @@ impl NetworkClient {
         for i in 0..self.used {
             let place = (start + i) % self.used;
             let usable = self.nodes.get(place).is_some_and(Node::is_usable);
-            let id = LaneId::new(place as u32, LaneKind::Control);
+            let id = self.lane_id(place as u32, LaneKind::Control);
             let Some(lane) = self.lanes.get(id.index()).filter(|_| usable) else { continue };
             let (state, health) = (lane.state, lane.health);
             match state {

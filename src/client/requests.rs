@@ -3,8 +3,9 @@
 use super::client::Client;
 use super::events::Source;
 use super::in_flight::Purpose;
+use super::lanes::{LaneId, LaneKind};
 use super::lists::Lists;
-use super::network_client::{LaneId, LaneKind, NotSent};
+use super::network_client::NotSent;
 use super::nodes::Choice;
 use crate::error::Error;
 use crate::net::Selectable;
@@ -63,14 +64,20 @@ impl RawRequests {
     }
 }
 
+/// Whether a broker may hold a request back for long.
+fn may_be_held(key: ApiKey) -> bool {
+    matches!(key, ApiKey::FETCH | ApiKey::JOIN_GROUP | ApiKey::SYNC_GROUP)
+}
+
 impl Client {
     /// Sends a request of any API to `node`, or to any node if it is -1. `body` is what stands
     /// behind the header and is copied; `api_version` -1 is the highest that both sides know, told
     /// in the [`Reply`](super::ClientEvent::Reply) that follows: exactly one, within
     /// `request.timeout.ms` of being sent and as much of waiting.
     ///
-    /// A Fetch goes over the connection for fetches, everything else over the other one, where a
-    /// request that its broker holds back (JoinGroup) also holds back what is sent behind it.
+    /// Fetch, JoinGroup and SyncGroup go over a connection of their own, since a broker may hold
+    /// them back and with them what is sent behind them. A request that has no answer (Produce with
+    /// acks=0) runs out of time.
     ///
     /// # Errors
     /// [`Error::Exhausted`]: no room for another request, or no memory for its body now.
@@ -173,10 +180,10 @@ impl Client {
             at = self.requests.waiting.after(index);
             let Some((id, request)) = self.requests.slots.at(index as usize) else { continue };
             let (node, key) = (request.node, request.key);
-            let kind = if key == ApiKey::FETCH { LaneKind::Fetch } else { LaneKind::Control };
+            let kind = if may_be_held(key) { LaneKind::Held } else { LaneKind::Control };
             let lane = if node < 0 {
                 match self.cluster.least_loaded(net, now) {
-                    Choice::Ready(lane) => Some(LaneId::new(lane.node(), kind)),
+                    Choice::Ready(lane) => Some(self.cluster.lane_id(lane.node(), kind)),
                     Choice::Wait => None,
                     Choice::Backoff(at) => {
                         self.cluster.wake_at(at);
@@ -185,7 +192,7 @@ impl Client {
                 }
             } else {
                 // A node that is not known may become known.
-                self.cluster.find(node).map(|node| LaneId::new(node, kind))
+                self.cluster.find(node).map(|node| self.cluster.lane_id(node, kind))
             };
             if let Some(lane) = lane.filter(|&lane| self.cluster.ready(net, lane, now)) {
                 self.send_one(net, id, lane, now);

@@ -4,7 +4,8 @@
 //! 35 in the form of version 0, and is asked once more: in the version it names, or in 0.
 
 use super::in_flight::Purpose;
-use super::network_client::{LaneId, NetworkClient, NotSent};
+use super::lanes::LaneId;
+use super::network_client::{NetworkClient, NotSent};
 use super::node_state::LaneState;
 use super::node_versions::spoken;
 use crate::logging::Level;
@@ -36,8 +37,8 @@ impl NetworkClient {
         if self.unasked == 0 {
             return;
         }
-        for lane in 0..self.used * 2 {
-            self.ask(net, LaneId::at(lane), now);
+        for lane in 0..self.used_lanes().len() {
+            self.ask(net, LaneId::at(lane, self.per_node), now);
         }
     }
 
@@ -99,9 +100,11 @@ impl NetworkClient {
         if answer.error_code != 0 {
             return Err("the broker refused to say what it speaks");
         }
-        lane.versions.learn(&answer);
         lane.state = LaneState::Ready;
         lane.health.ready();
+        if let Some(versions) = self.versions.get_mut(id.node() as usize) {
+            versions.learn(&answer);
+        }
         Ok(())
     }
 }

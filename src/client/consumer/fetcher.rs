@@ -6,8 +6,9 @@ use super::{Kind, Pending, ReadState};
 use crate::client::TopicId;
 use crate::client::client::Client;
 use crate::client::in_flight::Purpose;
+use crate::client::lanes::{LaneId, LaneKind};
 use crate::client::metadata::NOBODY;
-use crate::client::network_client::{LaneId, LaneKind, NotSent};
+use crate::client::network_client::NotSent;
 use crate::error::Error;
 use crate::logging::Level;
 use crate::net::slots::SlotId;
@@ -42,7 +43,7 @@ impl Client {
             for node in 0..self.cluster.used() {
                 let list = self.assigned.list(consumer, node, Kind::Fetch);
                 let traffic = self.assigned.traffic(consumer, node);
-                let lane = LaneId::new(node, LaneKind::Fetch);
+                let lane = self.cluster.lane_id(node, LaneKind::Fetch(i as u32));
                 if self.assigned.lists.is_empty(list)
                     || traffic.fetching
                     || traffic.held > 0

@@ -4,7 +4,8 @@ use super::{Kind, ReadState, Seek};
 use crate::client::client::Client;
 use crate::client::config::OffsetReset;
 use crate::client::in_flight::Purpose;
-use crate::client::network_client::{LaneId, LaneKind, NotSent};
+use crate::client::lanes::{LaneId, LaneKind};
+use crate::client::network_client::NotSent;
 use crate::logging::Level;
 use crate::net::Selectable;
 use crate::net::slots::SlotId;
@@ -38,7 +39,7 @@ impl Client {
             let isolation_level = i8::from(entry.config.read_committed);
             for node in 0..self.cluster.used() {
                 let list = self.assigned.list(consumer, node, Kind::Seek);
-                let lane = LaneId::new(node, LaneKind::Control);
+                let lane = self.cluster.lane_id(node, LaneKind::Control);
                 if self.assigned.lists.is_empty(list)
                     || self.assigned.traffic(consumer, node).seeking
                     || !self.cluster.ready(net, lane, now)

@@ -4,7 +4,8 @@
 use super::sequence::{Identity, ProducerId};
 use crate::client::client::Client;
 use crate::client::in_flight::Purpose;
-use crate::client::network_client::{LaneId, NotSent};
+use crate::client::lanes::LaneId;
+use crate::client::network_client::NotSent;
 use crate::client::nodes::Choice;
 use crate::error::Error;
 use crate::logging::Level;

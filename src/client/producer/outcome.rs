@@ -159,17 +159,12 @@ impl Client {
         };
         match code {
             // One before it was lost and will be repeated; or it is itself the first of them, and
-            // the broker misses something that will never come.
-            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER => {
+            // the broker misses something that will never come. A broker that has forgotten the
+            // producer says 59 and, from v5 on, where its log starts.
+            ErrorCode::UNKNOWN_PRODUCER_ID if log_start < 0 => true,
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER | ErrorCode::UNKNOWN_PRODUCER_ID => {
                 let first = !renumbered && queue.sequences.is_next(sequence.base);
                 if queue.sequences.unresolved || first {
-                    self.start_over(producer, part);
-                }
-                true
-            }
-            // The broker has forgotten the producer: because of retention, or it never knew it.
-            ErrorCode::UNKNOWN_PRODUCER_ID => {
-                if log_start >= 0 && !renumbered {
                     self.start_over(producer, part);
                 }
                 true

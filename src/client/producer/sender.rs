@@ -8,7 +8,8 @@ use crate::client::TopicId;
 use crate::client::client::Client;
 use crate::client::config::Acks;
 use crate::client::in_flight::{InFlight, Purpose};
-use crate::client::network_client::{LaneId, LaneKind, NotSent};
+use crate::client::lanes::{LaneId, LaneKind};
+use crate::client::network_client::NotSent;
 use crate::logging::Level;
 use crate::net::slots::SlotId;
 use crate::net::{Selectable, SendBuilder};
@@ -60,7 +61,7 @@ impl Client {
     /// Sends one request after the other to a node, while something is ready and there is room in
     /// flight.
     fn drain<N: Selectable>(&mut self, net: &mut N, producer: SlotId, node: u32, now: Instant) {
-        let lane = LaneId::new(node, LaneKind::Control);
+        let lane = self.cluster.lane_id(node, LaneKind::Control);
         loop {
             let Some(p) = self.producers.get(producer) else { return };
             let in_flight = p.in_flight.get(node as usize).copied().unwrap_or(0);

@@ -1,0 +1,88 @@
+//! Lanes: the connections of a node.
+//!
+//! A broker works on one request of a connection at a time, so a request that it holds back also
+//! holds back what was sent behind it. Therefore each node has several connections, each made when
+//! it is first needed.
+
+use super::in_flight::InFlightQueue;
+use super::node_state::{Health, LaneState};
+use crate::net::ConnId;
+use crate::time::Instant;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneKind {
+    /// Everything that is answered at once.
+    Control,
+    /// The host's own requests that a broker may hold back: fetches, joining a group.
+    Held,
+    /// The fetches of one consumer, by its place in the table.
+    Fetch(u32),
+}
+
+/// Lanes of each node besides those of consumers.
+const SHARED: u32 = 2;
+
+/// How many lanes a node has.
+pub(super) fn lanes_per_node(max_consumers: usize) -> usize {
+    SHARED as usize + max_consumers
+}
+
+/// One connection of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LaneId {
+    index: u32,
+    per_node: u32,
+}
+
+impl LaneId {
+    pub(super) fn new(node: u32, kind: LaneKind, per_node: u32) -> Self {
+        let offset = match kind {
+            LaneKind::Control => 0,
+            LaneKind::Held => 1,
+            LaneKind::Fetch(consumer) => SHARED + consumer,
+        };
+        LaneId { index: node * per_node + offset, per_node }
+    }
+
+    /// The lane at a place of the table.
+    pub(super) fn at(index: usize, per_node: u32) -> Self {
+        LaneId { index: index as u32, per_node }
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.index as usize
+    }
+
+    pub(super) fn node(self) -> u32 {
+        self.index / self.per_node
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) state: LaneState,
+    pub(super) conn: Option<ConnId>,
+    pub(super) health: Health,
+    pub(super) in_flight: InFlightQueue,
+    /// Requests wait until then: the broker said so.
+    pub(super) throttled_until: Instant,
+    /// The version in which ApiVersions is to be asked for; `None` when that has been done.
+    pub(super) ask: Option<i16>,
+    /// ApiVersions was asked for again in an older version.
+    pub(super) fell_back: bool,
+}
+
+impl Lane {
+    pub(super) fn new(capacity: usize) -> Self {
+        Lane {
+            state: LaneState::Disconnected,
+            conn: None,
+            health: Health::new(),
+            in_flight: InFlightQueue::new(capacity),
+            throttled_until: Instant::from_nanos(0),
+            ask: None,
+            fell_back: false,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Wire: a `Selectable` without sockets. What is sent is kept as bytes; what a test puts in is
+//! handed out as frames.
+
+use crate::error::Error;
+use crate::net::pool::{Memory, PoolConfig, Priority, Term};
+use crate::net::{
+    BufferPool, ChannelOptions, CloseReason, ConnId, Notice, Selectable, SendBuilder, SendRefused,
+    SharedLease,
+};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+#[derive(Debug)]
+struct Channel {
+    id: ConnId,
+    to: SocketAddr,
+    inbox: VecDeque<SharedLease>,
+    /// Whole frames, without their size.
+    outbox: VecDeque<(Vec<u8>, Option<u64>)>,
+}
+
+/// The network of a test.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pool: BufferPool,
+    channels: Vec<Option<Channel>>,
+    generation: u32,
+    pub(super) notices: VecDeque<(ConnId, Notice)>,
+    /// Addresses that were connected to, in order.
+    pub(super) connects: Vec<SocketAddr>,
+    /// Connections that the client closed.
+    pub(super) closed: Vec<SocketAddr>,
+    /// Sends are refused while this is set.
+    pub(super) refuse: Option<SendRefused>,
+    /// `Sent` notices are kept back while this is set.
+    pub(super) slow: bool,
+}
+
+pub(super) fn pool(shared: usize) -> BufferPool {
+    let guaranteed = [
+        Term { why: "requests and answers", size: 4096, blocks: 64 },
+        Term { why: "large answers", size: 1 << 20, blocks: 4 },
+    ];
+    let config = PoolConfig {
+        guaranteed: &guaranteed,
+        shared,
+        control_blocks: 8,
+        memory: Memory::Map { prefault: false },
+    };
+    BufferPool::new(config).unwrap()
+}
+
+impl Wire {
+    pub(super) fn new(pool: BufferPool) -> Self {
+        Wire {
+            pool,
+            channels: Vec::new(),
+            generation: 0,
+            notices: VecDeque::new(),
+            connects: Vec::new(),
+            closed: Vec::new(),
+            refuse: None,
+            slow: false,
+        }
+    }
+
+    fn channel(&mut self, id: ConnId) -> Option<&mut Channel> {
+        self.channels.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)
+    }
+
+    /// Connections that are open or connecting, with their addresses.
+    pub(super) fn open(&self) -> Vec<(ConnId, SocketAddr)> {
+        self.channels.iter().flatten().map(|channel| (channel.id, channel.to)).collect()
+    }
+
+    /// The next frame that the client sent on a connection; reports it as written.
+    pub(super) fn take_sent(&mut self, id: ConnId) -> Option<Vec<u8>> {
+        let slow = self.slow;
+        let (frame, token) = self.channel(id)?.outbox.pop_front()?;
+        if let Some(token) = token.filter(|_| !slow) {
+            self.notices.push_back((id, Notice::Sent(token)));
+        }
+        Some(frame)
+    }
+
+    /// A frame comes in.
+    pub(super) fn deliver(&mut self, id: ConnId, frame: &[u8]) {
+        let mut lease = self.pool.lease(frame.len(), Priority::Data).expect("memory for a frame");
+        lease[..frame.len()].copy_from_slice(frame);
+        let shared = lease.share(frame.len());
+        if let Some(channel) = self.channel(id) {
+            channel.inbox.push_back(shared);
+            self.notices.push_back((id, Notice::Frames));
+        }
+    }
+
+    /// The other end ends a connection.
+    pub(super) fn end(&mut self, id: ConnId, reason: CloseReason) {
+        if self.channel(id).is_some() {
+            self.channels[id.index()] = None;
+            self.notices.retain(|(conn, _)| *conn != id);
+            self.notices.push_back((id, Notice::Closed(reason)));
+        }
+    }
+}
+
+impl Selectable for Wire {
+    fn connect(&mut self, to: SocketAddr, _: &ChannelOptions) -> Result<ConnId, Error> {
+        self.connects.push(to);
+        self.generation += 1;
+        let place = self.channels.iter().position(Option::is_none).unwrap_or(self.channels.len());
+        let id = ConnId::new(place as u32, self.generation);
+        let channel = Channel { id, to, inbox: VecDeque::new(), outbox: VecDeque::new() };
+        if place == self.channels.len() {
+            self.channels.push(None);
+        }
+        self.channels[place] = Some(channel);
+        Ok(id)
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        if let Some(channel) = self.channel(conn) {
+            let to = channel.to;
+            self.channels[conn.index()] = None;
+            self.notices.retain(|(id, _)| *id != conn);
+            self.closed.push(to);
+        }
+    }
+
+    fn close_after_flush(&mut self, conn: ConnId) {
+        self.close(conn);
+    }
+
+    fn next_frame(&mut self, conn: ConnId) -> Option<SharedLease> {
+        self.channel(conn)?.inbox.pop_front()
+    }
+
+    fn mute(&mut self, _: ConnId) {}
+
+    fn unmute(&mut self, _: ConnId) {}
+
+    fn begin_send(&mut self, conn: ConnId, scratch: usize) -> Result<SendBuilder, SendRefused> {
+        if let Some(refused) = self.refuse {
+            return Err(refused);
+        }
+        self.channel(conn).ok_or(SendRefused::Stale)?;
+        let lease = self.pool.lease(scratch + 4, Priority::Control);
+        let lease = lease.ok_or(SendRefused::NoMemory)?;
+        Ok(SendBuilder::standalone(lease, scratch).expect("the block has the room"))
+    }
+
+    fn send(&mut self, conn: ConnId, send: SendBuilder, token: Option<u64>) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        send.finish(|piece| bytes.extend_from_slice(&piece));
+        let size = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+        assert_eq!(size as usize, bytes.len() - 4, "the size stands in front");
+        let channel = self.channel(conn).ok_or(Error::Stale)?;
+        channel.outbox.push_back((bytes.split_off(4), token));
+        Ok(())
+    }
+
+    fn can_send(&self, conn: ConnId) -> bool {
+        self.refuse != Some(SendRefused::Full)
+            && self.channels.get(conn.index()).is_some_and(Option::is_some)
+    }
+
+    fn queued(&self, _: ConnId) -> usize {
+        0
+    }
+
+    fn peer(&self, _: ConnId) -> Option<SocketAddr> {
+        None
+    }
+
+    fn local(&self, _: ConnId) -> Option<SocketAddr> {
+        None
+    }
+
+    fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+}
