@@ -398,6 +398,14 @@ fn no_memory_for_a_send_is_an_answer() {
         taken.push(lease);
     }
     assert_eq!(host.selector.begin_send(conn, 10).unwrap_err(), SendRefused::NoMemory);
+    host.quieten(2, |_, _, notice| panic!("{notice:?}"));
+    // One comes home on another thread: the descriptor says so, and the channel is told.
+    let one = taken.pop();
+    std::thread::spawn(move || drop(one)).join().unwrap();
+    assert!(host.readable());
+    let mut seen = Vec::new();
+    host.quieten(3, |_, id, notice| seen.push((id, notice)));
+    assert_eq!(seen, [(conn, Notice::Drained)]);
     taken.clear();
     assert!(host.selector.begin_send(conn, 10).is_ok());
     assert_eq!(host.selector.begin_send(conn, 2 << 20).unwrap_err(), SendRefused::NoMemory);

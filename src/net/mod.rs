@@ -80,7 +80,8 @@ pub enum Notice {
     Connected,
     /// There are bytes: take frames with [`Selectable::next_frame`] until it gives none.
     Frames,
-    /// The queue of sends was over its limit and has room again.
+    /// A send was refused ([`SendRefused::Full`], [`SendRefused::NoMemory`]), and trying again makes
+    /// sense now.
     Drained,
     /// A send that asked for it is wholly written; the number is its token.
     Sent(u64),
@@ -150,7 +151,8 @@ pub enum SendRefused {
     Stale,
     /// The channel's queue is full: wait for [`Notice::Drained`].
     Full,
-    /// The pool has no block now: try again in a later turn.
+    /// The pool has no block now: [`Notice::Drained`] follows when one came home. A scratch over the
+    /// pool's largest block is never had.
     NoMemory,
 }
 

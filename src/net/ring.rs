@@ -1,4 +1,5 @@
 //! Ring: a bounded first-in-first-out queue over storage taken at construction.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 /// A queue of at most `capacity` elements; full is an answer, not a growth.
 #[derive(Debug)]
@@ -85,6 +86,7 @@ impl<T> Ring<T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests {
     use super::*;
 

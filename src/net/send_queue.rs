@@ -62,7 +62,7 @@ impl SendTable {
     /// Whether another frame can be begun and then surely be queued.
     pub(super) fn has_room(&self) -> bool {
         let building = self.building - self.cancelled.count();
-        self.free_len >= NODES_PER_SEND * (building + 1)
+        self.free_len >= NODES_PER_SEND * (building + 1) && building < self.pieces.len()
     }
 
     /// A piece list for a frame to build; `None` if too many are being built.

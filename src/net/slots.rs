@@ -1,4 +1,5 @@
 //! Slots: a fixed table addressed by (index, generation), so that a stale id is refused.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 /// Names an entry: index and generation in one number. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,6 +146,7 @@ const fn id(index: u32, generation: u32) -> SlotId {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests {
     use super::*;
 

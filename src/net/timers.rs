@@ -1,5 +1,6 @@
 //! Timers: a fixed number of deadlines in one indexed heap. Setting, moving and clearing one is
 //! O(log n); the earliest is at hand.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::time::Instant;
 
@@ -21,10 +22,10 @@ impl Timers {
     /// No deadline for any of the keys below `capacity`.
     pub fn new(capacity: usize) -> Self {
         Timers {
-            heap: vec![0; capacity].into_boxed_slice(),
+            heap: core::iter::repeat_n(0, capacity).collect(),
             len: 0,
-            place: vec![IDLE; capacity].into_boxed_slice(),
-            deadline: vec![Instant::FAR; capacity].into_boxed_slice(),
+            place: core::iter::repeat_n(IDLE, capacity).collect(),
+            deadline: core::iter::repeat_n(Instant::FAR, capacity).collect(),
         }
     }
 
@@ -126,6 +127,7 @@ impl Timers {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;

@@ -76,6 +76,7 @@ impl Selectable for Selector {
         self.ready.remove(index);
         self.starved.remove(index);
         self.short.remove(index);
+        self.parched.remove(index);
         if self.current == Some(conn) {
             self.current = None;
         }
@@ -155,7 +156,8 @@ impl Selectable for Selector {
             }
             return Err(SendRefused::Full);
         }
-        let Some(pieces) = self.sends.begin() else { return Err(SendRefused::NoMemory) };
+        let Some(pieces) = self.sends.begin() else { return Err(SendRefused::Full) };
+        let returns = self.pool.returns();
         let block = channel.queue.take_scratch(scratch).or_else(|wanted| {
             let lease = self.pool.lease(wanted, Priority::Data);
             // Only what the frame needs itself may come out of the reserve.
@@ -168,6 +170,12 @@ impl Selectable for Selector {
             Ok(block) => Ok(SendBuilder::new(block, pieces, scratch)),
             Err(refused) => {
                 self.sends.end(pieces);
+                channel.refuse();
+                if self.parched.is_empty() {
+                    self.parched_at = returns;
+                }
+                self.parched.push_back(slot.index());
+                self.pool.await_return();
                 Err(refused)
             }
         }

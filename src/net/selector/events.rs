@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::logging::Level;
 use crate::net::channel::{Channel, news};
 use crate::net::channel_state::{Life, LifeEvent, MuteEvent};
+use crate::net::list::IndexList;
 use crate::net::listener::{Accepted, Rest};
 use crate::net::send_queue::Written;
 use crate::net::slots::SlotId;
@@ -231,6 +232,7 @@ impl Selector {
         self.flush.remove(index);
         self.starved.remove(index);
         self.short.remove(index);
+        self.parched.remove(index);
         self.timers.clear(index);
     }
 
@@ -290,22 +292,42 @@ impl Selector {
     pub(super) fn serve_short(&mut self) {
         while !self.short.is_empty() && self.sends.has_room() {
             let Some(index) = self.short.pop_front() else { return };
-            let Some((slot, channel)) = self.channels.at_mut(index) else { continue };
-            // One whose own queue is too long hears of it when that is written.
-            if channel.refused && channel.queue.bytes() * 2 <= self.send_queue_max {
-                channel.refused = false;
-                self.announce(slot, news::DRAINED);
-            }
+            self.invite(index);
         }
     }
 
-    /// Gives blocks to channels that waited for one, if any came home since.
-    pub(super) fn retry_starved(&mut self) {
-        let returns = self.pool.returns();
-        if self.starved.is_empty() || returns == self.starved_at {
+    /// Tells a channel that was refused a send to try again, unless its own queue is too long: then
+    /// it hears of it when that is written.
+    fn invite(&mut self, index: usize) {
+        let Some((slot, channel)) = self.channels.at_mut(index) else { return };
+        if channel.refused && channel.queue.bytes() * 2 <= self.send_queue_max {
+            channel.refused = false;
+            self.announce(slot, news::DRAINED);
+        }
+    }
+
+    /// Whether a block came home that somebody waits for.
+    pub(super) fn memory_is_back(&self) -> bool {
+        let back = |list: &IndexList, at| !list.is_empty() && self.pool.returns() != at;
+        back(&self.starved, self.starved_at) || back(&self.parched, self.parched_at)
+    }
+
+    /// Serves those who waited for memory, if a block came home since.
+    pub(super) fn retry_memory(&mut self) {
+        if !self.memory_is_back() {
             return;
         }
+        let returns = self.pool.returns();
+        self.parched_at = returns;
+        while let Some(index) = self.parched.pop_front() {
+            self.invite(index);
+        }
         self.starved_at = returns;
+        self.retry_starved();
+    }
+
+    /// Gives blocks to channels whose reads waited for one.
+    fn retry_starved(&mut self) {
         // Whoever needs the same as one that was refused is refused as well.
         let mut refused = None;
         let mut next = self.starved.front();

@@ -2,7 +2,8 @@
 //!
 //! **Sockets** are registered once, edge-triggered, for reading and writing. An edge that was seen
 //! leaves the descriptor unreadable though bytes remain, so what is unfinished stands in a list:
-//! `ready` (news to take), `flush` (sends to write), `starved` (reads without memory). Each list
+//! `ready` (news to take), `flush` (sends to write), `starved` (reads without memory), `short` and
+//! `parched` (sends refused). Each list
 //! holds a channel once, and nothing ever walks over all channels.
 //!
 //! **The descriptor** is readable while there is work: edges make it so by themselves, and whatever
@@ -12,6 +13,8 @@
 
 mod channels;
 mod events;
+#[cfg(test)]
+mod tests;
 
 use super::channel::Channel;
 use super::list::IndexList;
@@ -106,6 +109,10 @@ pub struct Selector {
     starved_at: u64,
     /// Channels that were refused a send for want of nodes.
     short: IndexList,
+    /// Channels that were refused a send for want of memory.
+    parched: IndexList,
+    /// `returns` of the pool before the first of them was refused.
+    parched_at: u64,
     /// The channel whose owner was told of frames and has not taken all.
     current: Option<ConnId>,
     /// Keys below `max_channels` are idle channels, those above are resting listeners.
@@ -154,6 +161,8 @@ impl Selector {
             starved: IndexList::new(channels),
             starved_at: 0,
             short: IndexList::new(channels),
+            parched: IndexList::new(channels),
+            parched_at: 0,
             current: None,
             timers: Timers::new(channels + config.max_listeners),
             armed: None,
@@ -189,7 +198,7 @@ impl Selector {
         self.notices_left = self.budget.notices;
         self.reading.budget = self.budget.bytes;
         self.expire(now);
-        self.retry_starved();
+        self.retry_memory();
         let sleep = !self.has_work() && until.is_none_or(|until| until > now);
         if sleep && let Some(at) = earlier(until, self.next_deadline()) {
             self.arm(at, now)?;
@@ -249,7 +258,7 @@ impl Selector {
         self.now = now;
         self.leave_current();
         self.time_rests(now);
-        self.retry_starved();
+        self.retry_memory();
         self.in_turn = false;
         let deadline = earlier(deadline, self.next_deadline());
         let overdue = deadline.is_some_and(|at| at <= now);
@@ -334,7 +343,7 @@ impl Selector {
             || !self.flush.is_empty()
             || self.current.is_some()
             || (self.listeners.any_pending() && !self.channels.is_full())
-            || (!self.starved.is_empty() && self.pool.returns() != self.starved_at)
+            || self.memory_is_back()
     }
 
     /// Something is in a list now; between turns nobody would look.
