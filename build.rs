@@ -15,9 +15,11 @@ fn main() {
 fn header() {
     println!("cargo:rerun-if-changed=src/ffi");
     println!("cargo:rerun-if-changed=cbindgen.toml");
-    let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let root =
+        std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = std::path::PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets it"));
-    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml");
+    let mut config =
+        cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml");
     let part = |name: &str| std::env::var(name).expect("cargo sets it").parse::<u32>().expect(name);
     let version = part("CARGO_PKG_VERSION_MAJOR") << 16
         | part("CARGO_PKG_VERSION_MINOR") << 8

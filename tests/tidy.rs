@@ -42,7 +42,8 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     let mut paths = Vec::new();
     walk(&root().join(folder), &mut paths);
     paths.sort();
-    let short = |path: &Path| path.strip_prefix(root()).expect("below the root").display().to_string();
+    let short =
+        |path: &Path| path.strip_prefix(root()).expect("below the root").display().to_string();
     paths.iter().map(|p| (short(p), fs::read_to_string(p).expect("a source file"))).collect()
 }
 
@@ -73,7 +74,11 @@ fn layers_name_only_what_they_may() {
             None => &[],
         };
         for other in LAYERS {
-            let named = [format!("crate::{other}::"), format!("crate::{other}\n"), format!("crate::{other};")];
+            let named = [
+                format!("crate::{other}::"),
+                format!("crate::{other}\n"),
+                format!("crate::{other};"),
+            ];
             if Some(other) != own
                 && !allowed.contains(&other)
                 && named.iter().any(|name| code.contains(name))
@@ -117,7 +122,8 @@ fn unsafe_code_stands_at_its_addresses() {
     let wrong: Vec<String> = sources("src")
         .into_iter()
         .filter(|(path, text)| {
-            code(text).contains("unsafe ") && !UNSAFE_ADDRESSES.iter().any(|at| path.starts_with(at))
+            code(text).contains("unsafe ")
+                && !UNSAFE_ADDRESSES.iter().any(|at| path.starts_with(at))
         })
         .map(|(path, _)| path)
         .collect();

@@ -21,7 +21,7 @@ use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
 use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
-use crate::net::pool::PoolConfig;
+use crate::net::pool::{MIN_BLOCK, PoolConfig};
 use crate::net::selector::{ListenerId, Selector, SelectorConfig};
 use crate::net::slots::{SlotId, Slots};
 use crate::net::{BufferPool, ConnId, Notice, Owner};
@@ -115,7 +115,8 @@ impl Engine {
         let shared = shared.ok_or(Error::Invalid("memory_limit is below the guaranteed blocks"))?;
         let pool = BufferPool::new(PoolConfig {
             guaranteed: &terms,
-            shared,
+            // The pool rounds up to whole blocks; the limit is one.
+            shared: shared - shared % (MIN_BLOCK + MIN_BLOCK / 64),
             control_blocks: config::CONTROL_BLOCKS,
             memory: config.memory,
         })?;
