@@ -320,3 +320,112 @@ impl Delayed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::disallowed_types, clippy::disallowed_macros)]
+
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn take_all(delayed: &mut Delayed) -> Vec<SlotId> {
+        core::iter::from_fn(|| delayed.take_ready()).collect()
+    }
+
+    /// Parking, waking and taking out at random, beside a map of who waits for what.
+    #[test]
+    fn agrees_with_a_map() {
+        const PARTITIONS: u32 = 6;
+        let mut delayed = Delayed::new(5, PARTITIONS as usize);
+        let free = delayed.free_len;
+        let mut model: BTreeMap<u64, (Vec<u32>, WaitFor, Instant)> = BTreeMap::new();
+        let mut x = 1u64;
+        for step in 0..50_000u64 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = |shift: u32, below: u64| (x >> shift) % below;
+            let conn = ConnId::new(1, 1);
+            match random(60, 8) {
+                0..=2 => {
+                    // Now and then more than there are nodes for, and some partitions twice.
+                    let len = if random(50, 20) == 0 { 40 } else { 1 + random(40, 6) };
+                    let watch: Vec<u32> = (0..len)
+                        .map(|i| ((x >> (i % 20)) % u64::from(PARTITIONS)) as u32)
+                        .collect();
+                    let on = [WaitFor::Appends, WaitFor::LogMemory, WaitFor::Room]
+                        [random(30, 3) as usize];
+                    let until = Instant::from_nanos(step + 1 + random(20, 500));
+                    let frame = SharedLease::empty();
+                    let id = delayed.park(conn, frame, Instant::default(), (until, on), &watch);
+                    assert_eq!(id.is_none(), model.len() == 5);
+                    if let Some(id) = id {
+                        let any = watch.len() > 5 * 4 + 2 * PARTITIONS as usize;
+                        let watch = if any { (0..PARTITIONS).collect() } else { watch };
+                        model.insert(id.raw(), (watch, on, until));
+                    }
+                }
+                3 => {
+                    if let Some((&raw, _)) = model.iter().nth(random(20, 5) as usize) {
+                        assert!(delayed.remove(SlotId::from_raw(raw)).is_some());
+                        assert!(delayed.remove(SlotId::from_raw(raw)).is_none());
+                        model.remove(&raw);
+                    }
+                }
+                4 | 5 => {
+                    let partition = random(20, u64::from(PARTITIONS)) as u32;
+                    delayed.wake(Source::Partition(partition));
+                    delayed.wake(Source::Partition(partition));
+                    delayed.wake(Source::AnyPartition);
+                    let woken: Vec<u64> =
+                        take_all(&mut delayed).iter().map(|id| id.raw()).collect();
+                    for (raw, (watch, on, _)) in &model {
+                        let times = woken.iter().filter(|woken| *woken == raw).count();
+                        let waits = *on == WaitFor::Appends && watch.contains(&partition);
+                        // One that could not note its partitions may be woken for nothing.
+                        let vague = *on == WaitFor::Appends && watch.len() == 6;
+                        assert!(times == usize::from(waits) || (vague && times == 1));
+                    }
+                }
+                6 => {
+                    let (source, on) = match random(20, 2) {
+                        0 => (Source::LogMemory, WaitFor::LogMemory),
+                        _ => (Source::Room, WaitFor::Room),
+                    };
+                    delayed.wake(source);
+                    let mut woken: Vec<u64> =
+                        take_all(&mut delayed).iter().map(|i| i.raw()).collect();
+                    woken.sort_unstable();
+                    let waits = model.iter().filter(|(_, (_, o, _))| *o == on).map(|(raw, _)| *raw);
+                    assert!(waits.eq(woken));
+                }
+                _ => {
+                    let now = Instant::from_nanos(step);
+                    delayed.wake_due(now);
+                    let due = model.values().filter(|(_, _, until)| *until <= now).count();
+                    let ready = take_all(&mut delayed);
+                    assert_eq!(ready.len(), due);
+                    for id in ready {
+                        // It goes, or it waits for something else.
+                        if id.raw() % 2 == 0 {
+                            let until = Instant::from_nanos(step + 100);
+                            delayed.park_again(id, (until, WaitFor::Room), &[]);
+                            model.insert(id.raw(), (vec![], WaitFor::Room, until));
+                        } else {
+                            delayed.remove(id);
+                            model.remove(&id.raw());
+                        }
+                    }
+                }
+            }
+            let earliest = model.values().map(|(_, _, until)| *until).min();
+            assert_eq!(delayed.next_deadline(), earliest);
+            assert_eq!(delayed.len(), model.len());
+        }
+        for (raw, _) in model {
+            delayed.remove(SlotId::from_raw(raw));
+        }
+        assert_eq!(delayed.free_len, free, "nodes were lost");
+        for partition in 0..PARTITIONS {
+            assert!(!delayed.is_awaited(Source::Partition(partition)));
+        }
+    }
+}

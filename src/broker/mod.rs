@@ -1,4 +1,50 @@
-//! The broker: connections, request handling, topics and their logs.
+//! The broker: an embedded Kafka broker of one node, with its log in memory, that Kafka's clients use
+//! unmodified. A state machine: it is given notices, calls and the time, and yields sends, events and
+//! a next deadline. It reads no clock and owns no socket.
+//!
+//! **A request's road** (`serve`):
+//!
+//! ```text
+//!  Notice::Frames ─► next_frame ─► header ─► handlers::APIS ─► handler ─► Answer ─► net.send
+//!        ▲                           │                            │
+//!        │ unmute                    │ an API of the host's       │ Stop::Park
+//!        │                           ▼                            ▼
+//!        │                    HostRequests ─► event        Delayed: appends, memory, room
+//!        │                           │                            │ ready, or its time is over
+//!        └──────── respond ──────────┴──────────── turn ──────────┘ (handled anew)
+//! ```
+//!
+//! A connection's requests are handled one after another within the turn, each to its answer, until
+//! one has to wait; then the connection is muted, and what comes behind waits in its socket. So
+//! answers leave in the order of requests, and those of a turn in one system call. A handler that
+//! parks has changed nothing: it runs again from the start.
+//!
+//! **What goes wrong.** What cannot be understood or is not served ends its connection, with a line
+//! in the log and without an answer, since the client could not read one (ApiVersions is the
+//! exception). Decoding, handling and encoding one request run under a guard: a panic ends its
+//! connection, and if it came while a log was changed, that partition answers 56 from then on.
+//!
+//! **Who shares what.** [`Broker`] is one thread at a time, but its handlers are written for several:
+//! they see `core::Core`, which is shared, and `scratch::Scratch`, which each thread has for itself;
+//! connections, parked requests and events belong to whoever owns the connection. An append reaches
+//! those who wait for it only as a list of partitions (`scratch::Appended`).
+//!
+//! **Lock order.** The topic table, then a partition; then, each alone and last, the producers, the
+//! log's memory, the advertised address. No lock is held over encoding an answer, over I/O, or over
+//! another of its rank: a Produce takes its partitions one after another, and memory is taken (which
+//! evicts from other partitions) with no partition locked.
+//!
+//! **Retention** is that of memory: see `log`. **Bounds**: every table is taken at creation
+//! ([`BrokerLimits`]); creating a topic allocates its partitions, within the limits; nothing else
+//! allocates. What does not fit waits (answers, batches, requests of the host's) or is answered with
+//! what there is (long polls).
+//!
+//! **Deliberately absent**: consumer groups and transactions (their APIs are not advertised; a host
+//! can serve them), fetch sessions (every answer says session 0), topic ids in Produce and Fetch
+//! (their versions are not advertised), recompression, quotas, ACLs, compaction, time-based
+//! retention, other brokers. A request is at most [`config::REQUEST_MAX_BYTES`], because a frame is
+//! received into one block. Without groups FindCoordinator is not advertised, and librdkafka then
+//! sends what was to be LZ4 uncompressed.
 
 mod answer;
 pub mod config;

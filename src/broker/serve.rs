@@ -404,14 +404,20 @@ fn host_answer<N: Selectable>(
     if whole {
         return Ok(send);
     }
-    let mut bytes = parts.iter().flat_map(|part| part.iter());
+    let (mut parts, mut part) = (parts.iter(), &[][..]);
     let mut left = total;
     while left > 0 {
         let len = left.min(largest);
         let lease = net.pool().lease(len, Priority::Data);
         let mut lease = lease.ok_or(Error::Exhausted("the buffer pool"))?;
-        for (place, byte) in lease.iter_mut().take(len).zip(bytes.by_ref()) {
-            *place = *byte;
+        let mut w = Writer::new(&mut lease);
+        while w.len() < len {
+            if part.is_empty() {
+                part = parts.next().ok_or(Error::Bug("a part of an answer is missing"))?;
+            }
+            let (now, later) = part.split_at(part.len().min(len - w.len()));
+            w.bytes(now);
+            part = later;
         }
         left -= len;
         let too_large = Error::Invalid("the answer is larger than a frame can be");

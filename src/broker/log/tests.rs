@@ -1,4 +1,5 @@
 //! The log of one partition and the memory of all, held against what was appended.
+#![allow(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::segments::Segments;
 use super::*;
@@ -160,10 +161,7 @@ fn blocks_grow_with_the_partition_and_share_fairly() {
         append(&core, &partition(&core, &format!("t{i}")), &one);
     }
     let before = core.memory.pool().leases();
-    for _ in 0..100 {
-        append(&core, &partition(&core, "small"), &one);
-        break;
-    }
+    append(&core, &partition(&core, "small"), &one);
     assert_eq!(core.memory.pool().leases(), before + 1);
     assert!(core.memory.fair_block() < 64 << 10);
 }

@@ -120,7 +120,8 @@ impl FakeNet {
         let mut frames = 0;
         for wire in self.wires.iter_mut().filter(|wire| wire.open && !wire.stuck) {
             for (pieces, token) in wire.queue.drain(..) {
-                let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+                let slices: Vec<&[u8]> = pieces.iter().map(|piece| &**piece).collect();
+                let bytes = slices.concat();
                 let size = u32::from_be_bytes(bytes[..4].try_into().unwrap());
                 assert_eq!(size as usize, bytes.len() - 4, "the frame's size is wrong");
                 wire.sent.push_back(bytes[4..].to_vec());
