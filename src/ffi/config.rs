@@ -133,7 +133,7 @@ pub struct kloop_broker_conf {
 /// `cfg` is NULL or points at `size` writable bytes, aligned for a u32.
 unsafe fn init(cfg: *mut c_void, size: usize, abi: u32) -> kloop_status {
     guard(code::KLOOP_E_PANIC as i32, || {
-        if cfg.is_null() || size < 8 || size > 4096 || !cfg.cast::<u32>().is_aligned() {
+        if cfg.is_null() || !(8..=4096).contains(&size) || !cfg.cast::<u32>().is_aligned() {
             return code::KLOOP_E_INVALID as i32;
         }
         if abi == 0 || abi > KLOOP_ABI {
@@ -220,7 +220,7 @@ pub(super) unsafe fn read<T: Sized32>(cfg: *const T) -> Result<T, Error> {
     }
     // SAFETY: every config starts with two u32.
     let [size, abi] = unsafe { cfg.cast::<[u32; 2]>().read() };
-    if size < 8 || size > 4096 || abi == 0 || abi > KLOOP_ABI {
+    if !(8..=4096).contains(&size) || abi == 0 || abi > KLOOP_ABI {
         return Err(ABI);
     }
     let known = size_of::<T>().min(size as usize);

@@ -226,6 +226,7 @@ pub(super) unsafe fn shell<'a>(engine: *const kloop_engine) -> Result<&'a kloop_
 }
 
 /// The engine in a shell, for one call.
+#[expect(clippy::mut_from_ref, reason = "`busy` makes the reference the only one")]
 pub(super) fn open(shell: &kloop_engine) -> Result<(&mut Inner, Busy<'_>), Refused> {
     if shell.poisoned.get() {
         return Err(Refused::Poisoned);
