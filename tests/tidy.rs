@@ -21,7 +21,36 @@ const VAGUE: [&str; 8] =
 const HARD_LIMIT: usize = 800;
 
 /// Files on the path of every record or frame: they own no growable collection.
-const HOT: [&str; 3] = ["src/net/ring.rs", "src/net/slots.rs", "src/net/timers.rs"];
+const HOT: [&str; 28] = [
+    "src/broker/answer.rs",
+    "src/broker/connections.rs",
+    "src/broker/delayed.rs",
+    "src/broker/handlers/fetch.rs",
+    "src/broker/handlers/produce.rs",
+    "src/broker/log/mod.rs",
+    "src/broker/log/segment.rs",
+    "src/broker/partition.rs",
+    "src/broker/serve.rs",
+    "src/client/consumer/fetcher.rs",
+    "src/client/in_flight.rs",
+    "src/client/network_client.rs",
+    "src/client/producer/accumulator.rs",
+    "src/client/producer/pending_batch.rs",
+    "src/client/producer/sender.rs",
+    "src/client/records.rs",
+    "src/net/channel.rs",
+    "src/net/pool/append_block.rs",
+    "src/net/pool/buddy.rs",
+    "src/net/pool/lease.rs",
+    "src/net/pool/mod.rs",
+    "src/net/receive.rs",
+    "src/net/ring.rs",
+    "src/net/selector/mod.rs",
+    "src/net/send.rs",
+    "src/net/slots.rs",
+    "src/net/timers.rs",
+    "src/protocol/mod.rs",
+];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -101,7 +130,7 @@ fn every_file_is_in_a_layer_short_and_says_what_it_is() {
         if VAGUE.contains(&stem) {
             wrong.push(format!("{path} has a name that says nothing"));
         }
-        if !text.starts_with("//!") {
+        if !text.starts_with("//!") && !text.starts_with("#![doc = include_str!") {
             wrong.push(format!("{path} does not open with what it is"));
         }
         let lines = text.lines().count();
