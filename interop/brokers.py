@@ -12,6 +12,7 @@ from processes import Failure, tail_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTEROP = os.path.join(os.path.dirname(HERE), ".interop")
+LIST_OFFSETS, METADATA = 2, 3
 MEMORY = 512 << 20  # of kloop's log: more than all cells of a row write
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 # Starts in half the time, in a third of the memory.
@@ -68,28 +69,58 @@ def log4j_option():
     return "-Dlog4j2.configurationFile=" + path
 
 
+def ask(address, key, body, patience=1.0):
+    """Sends a request of version 1 on a connection of its own and gives the body of the answer."""
+    host, port = address.rsplit(":", 1)
+    request = struct.pack(">hhih", key, 1, 7, -1) + body
+    with socket.create_connection((host, int(port)), patience) as link:
+        link.settimeout(patience)
+        link.sendall(struct.pack(">i", len(request)) + request)
+        answer, size = b"", 4
+        while len(answer) < size:
+            more = link.recv(65536)
+            if not more:
+                raise OSError("the connection was closed")
+            answer += more
+            if size == 4 and len(answer) >= 4:
+                size += struct.unpack(">i", answer[:4])[0]
+    return answer[8:]
+
+
 def answers_metadata(address, patience=1.0):
     """Whether a broker answers a Metadata request with at least one broker."""
-    host, port = address.rsplit(":", 1)
-    request = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 0)  # version 1, no topics
     try:
-        with socket.create_connection((host, int(port)), patience) as link:
-            link.settimeout(patience)
-            link.sendall(struct.pack(">i", len(request)) + request)
-            answer = b""
-            while len(answer) < 12:
-                more = link.recv(4096)
-                if not more:
-                    return False
-                answer += more
-            _, correlation, brokers = struct.unpack(">iii", answer[:12])
-            return correlation == 7 and brokers > 0
-    except OSError:
+        return struct.unpack(">i", ask(address, METADATA, struct.pack(">i", 0), patience)[:4])[0] > 0
+    except (OSError, struct.error):
         return False
+
+
+def settle(address, topic, partitions, deadline):
+    """Waits until a topic's partitions can be written; a topic that is not there is created by asking for it.
+
+    Apache Kafka shows a topic before its partitions are online. Idempotent producers that write then can lose
+    the first batch to an error and have the second taken as the first, and are stuck.
+    """
+    name = struct.pack(">h", len(topic)) + topic.encode()
+    parts = b"".join(struct.pack(">iq", number, -1) for number in range(partitions))
+    offsets = struct.pack(">ii", -1, 1) + name + struct.pack(">i", partitions) + parts
+    while True:
+        try:
+            ask(address, METADATA, struct.pack(">i", 1) + name)
+            answer = ask(address, LIST_OFFSETS, offsets)[4 + len(name) + 4 :]
+            if all(struct.unpack_from(">h", answer, 22 * i + 4)[0] == 0 for i in range(partitions)):
+                return
+        except (OSError, struct.error):
+            pass
+        if time.monotonic() > deadline:
+            raise Failure(f"topic {topic} was not there in time")
+        time.sleep(0.02)
 
 
 class Broker:
     """A broker in a process of its own."""
+
+    settles = False  # whether a topic needs `settle` before it is written
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
@@ -154,6 +185,8 @@ class Kloop(Broker):
 
 class Kafka(Broker):
     """Apache Kafka in KRaft mode: one node that is broker and controller."""
+
+    settles = True
 
     def __init__(self, folder, name="kafka"):
         super().__init__(folder, name)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from brokers import INTEROP, Kafka, Kloop, answers_metadata
+from brokers import INTEROP, Kafka, Kloop, answers_metadata, settle
 from cases import cases_for
 from client_cases import CLIENT_CASES, KILL_CASE
 from client_cases import Kloop as KloopClients
@@ -90,7 +90,7 @@ class Matrix:
         try:
             if not broker.alive():
                 broker.start()
-            cell = Cell(broker.address, folder, slug, seconds)
+            cell = Cell(broker.address, folder, slug, seconds, settle if broker.settles else None)
             note = run(cell)
         except (Failure, Refused) as error:
             failure = Failure(str(error), getattr(error, "tail", ""))

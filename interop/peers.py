@@ -54,6 +54,7 @@ class Program:
     def create(self, cell, topic, partitions):
         """Creates a topic, or raises Refused."""
         self.run(cell, "create", topic, partitions)
+        cell.prepare(topic, partitions)
 
     def delete(self, cell, topic):
         """Deletes a topic, or raises Refused."""
@@ -61,6 +62,7 @@ class Program:
 
     def produce(self, cell, topic, lines, acks="all", idempotent=False, partition=None):
         """Sends records in order and waits for their outcome."""
+        cell.prepare(topic)
         path = cell.write("".join(line + "\n" for line in lines).encode())
         where = [] if partition is None else [partition]
         self.run(cell, "produce", topic, path, acks, int(idempotent), *where)
@@ -200,6 +202,7 @@ class Kcat(Program):
         return brokers, topics
 
     def produce(self, cell, topic, lines, acks="all", idempotent=False, partition=None):
+        cell.prepare(topic)
         args = ["kcat", "-b", cell.address, "-P", "-t", topic, "-X", f"acks={acks}"]
         if idempotent:
             args += ["-X", "enable.idempotence=true"]
@@ -266,6 +269,7 @@ class Examples:
 
     def produce(self, cell, topic, values, *options):
         """Sends values, which hold no line's end."""
+        cell.prepare(topic)
         path = cell.write(b"".join(value + b"\n" for value in values))
         cell.run([self.producer, "-b", cell.address, "-t", topic, *options], path)
 

@@ -93,12 +93,19 @@ class Process:
 class Cell:
     """One (row, peer, case): its deadline, its folder, its processes."""
 
-    def __init__(self, address, folder, name, seconds):
+    def __init__(self, address, folder, name, seconds, settle=None):
         self.address, self.name = address, name
+        self.settle, self.settled = settle, set()
         self.deadline = time.monotonic() + seconds
         self.folder = folder
         self.count = 0
         self.running = []
+
+    def prepare(self, topic, partitions=1):
+        """Is called before a topic is written."""
+        if self.settle and topic not in self.settled:
+            self.settle(self.address, topic, partitions, self.deadline)
+            self.settled.add(topic)
 
     def base(self):
         """A fresh path without an ending."""

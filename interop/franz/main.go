@@ -103,6 +103,7 @@ func metadata(brokers string) {
 
 func produce(brokers, topic, path, acks, idempotent string, partition []string) {
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation()}
+	opts = append(opts, kgo.ProducerBatchCompression(kgo.NoCompression())) // snappy is its default
 	opts = append(opts, kgo.ProducerLinger(5*time.Millisecond))
 	switch acks {
 	case "0":
