@@ -70,7 +70,7 @@ pub(crate) enum WaitFor {
     Appends,
     /// A block of the log's memory that comes home.
     LogMemory,
-    /// A block of the network's memory that comes home, or a place among the host's requests.
+    /// Memory for the answer, which the network announces, or a place among the host's requests.
     Room,
 }
 

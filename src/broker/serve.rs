@@ -10,7 +10,7 @@ use super::handlers::{APIS, Api, kafka_versions};
 use super::host::{HostRequest, Phase};
 use super::request::{Request, Stop, WaitFor};
 use super::scratch::Scratch;
-use super::server::{Broker, RETRY};
+use super::server::Broker;
 use crate::error::Error;
 use crate::logging::Level;
 use crate::net::pool::Priority;
@@ -61,13 +61,22 @@ impl Broker {
         }
     }
 
-    /// A connection's answers are written: it is read again.
+    /// A send that was refused may be begun now: the connection is read again, or its request that
+    /// found no memory for its answer is handled anew.
     pub(super) fn unblock<N: Selectable>(&mut self, net: &mut N, conn: ConnId, now: Moment) {
-        if self.connections.state(conn) == Some(State::Blocked) {
-            self.connections.set(conn, State::Ready);
-            net.unmute(conn);
+        match self.connections.state(conn) {
+            Some(State::Blocked) => {
+                self.connections.set(conn, State::Ready);
+                net.unmute(conn);
+                self.serve(net, conn, now);
+            }
+            Some(State::Parked(id))
+                if self.delayed.get(id).is_some_and(|parked| parked.on == WaitFor::Room) =>
+            {
+                self.resume(net, id, now);
+            }
+            _ => {}
         }
-        self.serve(net, conn, now);
     }
 
     /// Handles anew what became ready, each once.
@@ -120,7 +129,6 @@ impl Broker {
         when: When,
         (until, on): (Instant, WaitFor),
     ) -> bool {
-        let until = deadline(until, on, when.now);
         let watch = self.scratch.watch.get();
         let id = self.delayed.park(conn, frame, when.arrived, (until, on), watch);
         if let Some(id) = id {
@@ -137,7 +145,6 @@ impl Broker {
         let when = When { arrived, now, hurry: self.is_closing() };
         let Some(ran) = self.run(net, conn, &frame, when) else { return };
         if let Err(Stop::Park { until, on }) = ran {
-            let until = deadline(until, on, now);
             return self.delayed.park_again(id, (until, on), self.scratch.watch.get());
         }
         self.delayed.remove(id);
@@ -319,14 +326,6 @@ impl Broker {
             self.release(net, conn);
         }
         Ok(())
-    }
-}
-
-/// When a request that waits is handled anew at the latest. Room is not always announced.
-fn deadline(until: Instant, on: WaitFor, now: Moment) -> Instant {
-    match on {
-        WaitFor::Room => until.min(now.at.after(RETRY)),
-        WaitFor::Appends | WaitFor::LogMemory => until,
     }
 }
 

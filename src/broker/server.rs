@@ -16,9 +16,8 @@ use crate::sync::Arc;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
 
-/// How soon something is tried again that nobody announces: an answer that found no room, or the
-/// end of a connection whose answers are being written.
-pub(super) const RETRY: Duration = Duration::from_millis(5);
+/// How soon a closing broker looks again whether answers are written, which nobody announces.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The first receive block of a connection.
 const RECEIVE_FIRST: usize = 16 * 1024;
@@ -38,9 +37,8 @@ pub struct Broker {
     max_connections: usize,
     /// Whether connections are reported to the host.
     tells_lives: bool,
-    /// The returns of the log's and the network's pool when they were last looked at.
+    /// The returns of the log's pool when they were last looked at.
     log_returns: u64,
-    net_returns: u64,
     end: End,
 }
 
@@ -96,7 +94,6 @@ impl Broker {
             events: Events::new(limits.max_connections, limits.max_host_requests),
             counts: Counts::default(),
             log_returns: core.memory.pool().returns(),
-            net_returns: 0,
             core: Arc::new(core),
             options,
             owner_value,
@@ -143,10 +140,6 @@ impl Broker {
         let log_returns = self.core.memory.pool().returns();
         if core::mem::replace(&mut self.log_returns, log_returns) != log_returns {
             self.delayed.wake(Source::LogMemory);
-        }
-        let net_returns = net.pool().returns();
-        if core::mem::replace(&mut self.net_returns, net_returns) != net_returns {
-            self.delayed.wake(Source::Room);
         }
         self.delayed.wake_due(now.at);
         // Batches that waited for memory come first, so that readers see them in this turn.
@@ -359,7 +352,7 @@ impl Broker {
             self.end = End::Closed;
             self.events.push(EventSource::Broker);
         } else {
-            self.end = End::Closing { by, look: now.at.after(RETRY).min(by) };
+            self.end = End::Closing { by, look: now.at.after(LOOK).min(by) };
         }
     }
 }

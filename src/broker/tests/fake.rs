@@ -200,6 +200,7 @@ impl Selectable for FakeNet {
         }
         if self.starve > 0 {
             self.starve -= 1;
+            self.wire(conn).expect("connected").refused = true;
             return Err(SendRefused::NoMemory);
         }
         let lease = pool.lease(scratch + 4, Priority::Data).ok_or(SendRefused::NoMemory)?;
