@@ -200,7 +200,7 @@ impl Batch {
     fn grow_tokens(&mut self, pool: &BufferPool) -> bool {
         let Some(old) = self.tokens.take() else { return false };
         let used = self.builder.count() as usize * TOKEN;
-        let more = pool.lease(used + old.len(), Priority::Data);
+        let more = pool.lease(used + old.len(), Priority::Records);
         let grown = more.is_some();
         self.tokens = Some(match more {
             Some(mut more) => {

@@ -72,9 +72,14 @@ impl PartSequences {
 
     /// Whether a batch that has no number yet may get one for `current`: there is room, and no
     /// older epoch's batches are out.
+    ///
+    /// Until one batch of an epoch is acknowledged there is room for one: a broker that does not
+    /// know a producer takes any number from it as the first, so a second batch could be written
+    /// while the first has to be repeated. Kafka's own client leaves that to chance.
     pub(in crate::client) fn takes_new(&self, current: ProducerId) -> bool {
         let len = self.unacked().len();
-        !self.unresolved && len < UNACKED_MAX && (len == 0 || self.producer == current)
+        let room = if self.last_acked < 0 { 1 } else { UNACKED_MAX };
+        !self.unresolved && len < room && (len == 0 || self.producer == current)
     }
 
     /// Gives a batch of `count` records its numbers.
@@ -187,13 +192,18 @@ mod tests {
     #[test]
     fn a_new_epoch_waits_until_the_old_ones_batches_are_over() {
         let mut s = PartSequences::new();
-        s.assign(0, 1, ONE);
+        let first = s.assign(0, 1, ONE);
         let two = ProducerId { epoch: 1, ..ONE };
+        assert!(!s.takes_new(ONE) && !s.takes_new(two), "the first one alone");
+        s.acked(first, 1);
         assert!(s.takes_new(ONE) && !s.takes_new(two));
         s.forget(0);
         assert!(s.takes_new(two));
-        assert_eq!(s.assign(1, 1, two).base, 0);
+        let first = s.assign(1, 1, two);
+        assert_eq!(first.base, 0);
+        s.acked(first, 1);
         for batch in 2..6 {
+            assert!(s.takes_new(two));
             s.assign(batch, 1, two);
         }
         assert!(!s.takes_new(two), "five are out");

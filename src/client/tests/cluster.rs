@@ -73,7 +73,9 @@ pub(super) struct Cluster {
     /// Topics that are asked for and missing are created with so many partitions; 0 for never.
     pub(super) auto_create: usize,
     pub(super) throttle_ms: i32,
-    /// Code of the next leader hint in errors: leader and epoch.
+    /// As Kafka since 2.5: a producer that is not known may begin with any number.
+    pub(super) lenient: bool,
+    /// The leader hint of answers: leader and epoch.
     pub(super) hint: Option<(i32, i32)>,
     next_producer: i64,
     /// Everything that came in.
@@ -94,7 +96,7 @@ impl Partition {
     }
 
     /// Appends a batch as a leader does; gives code and base offset.
-    fn append(&mut self, bytes: &[u8]) -> (i16, i64) {
+    fn append(&mut self, bytes: &[u8], lenient: bool) -> (i16, i64) {
         let batch = BatchView::parse(bytes).expect("a whole batch");
         assert!(batch.verify_crc(), "the checksum of a produced batch");
         batch.check_produced().expect("a sound batch");
@@ -106,7 +108,7 @@ impl Partition {
                 Some((e, n)) if e == epoch && sequence > n => return (45, -1),
                 Some((e, _)) if e > epoch => return (47, -1),
                 Some((e, _)) if e < epoch && sequence != 0 => return (45, -1),
-                None if sequence != 0 => return (59, -1),
+                None if sequence != 0 && !lenient => return (59, -1),
                 _ => {}
             }
             self.sequences.insert(batch.producer_id(), (epoch, sequence + batch.count()));
@@ -171,6 +173,7 @@ impl Cluster {
             script: HashMap::new(),
             auto_create: 0,
             throttle_ms: 0,
+            lenient: false,
             hint: None,
             next_producer: 1000,
             seen: Vec::new(),
@@ -348,13 +351,14 @@ impl Cluster {
         let mut out: Vec<(String, i32, i16, i64)> = Vec::new();
         for topic in asked.topic_data {
             for data in topic.partition_data {
+                let lenient = self.lenient;
                 let part = self.part(topic.name, data.index as usize);
                 let bytes = data.records.expect("records");
                 let (mut answer, mut base) = (code, -1);
                 if part.leader != request.node {
                     answer = 6;
                 } else if write {
-                    let (append, offset) = part.append(bytes);
+                    let (append, offset) = part.append(bytes, lenient);
                     if code == 0 {
                         (answer, base) = (append, offset);
                     }

@@ -4,6 +4,7 @@
 mod cluster;
 mod connection;
 mod consumer;
+mod faults;
 mod metadata;
 mod producer;
 mod raw;

@@ -27,6 +27,28 @@ fn at_once(more: &[(&'static str, &'static str)]) -> (World, TopicId, SlotId) {
     with(&pairs)
 }
 
+/// A producer whose first batch, for partition 0, is acknowledged.
+fn known(more: &[(&'static str, &'static str)]) -> (World, TopicId, SlotId) {
+    let (mut world, topic, producer) = at_once(more);
+    assert_eq!(world.produce(producer, topic, 0, "-", 99), Ok(true));
+    world.run();
+    world.outcomes();
+    (world, topic, producer)
+}
+
+#[test]
+fn the_first_batch_of_a_partition_goes_alone() {
+    let (mut world, topic, producer) = at_once(&[]);
+    world.cluster.lenient = true;
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(19)]);
+    for user in 0..3 {
+        assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.part("t", 0).values(), ["0", "1", "2"]);
+}
+
 /// What each Produce carried: partition, and base sequence and epoch of its batch.
 fn batches(world: &World) -> Vec<(i32, i32, i16)> {
     let mut out = Vec::new();
@@ -165,7 +187,7 @@ fn a_batch_takes_more_tokens_than_the_smallest_block_holds() {
 
 #[test]
 fn five_requests_are_in_flight_and_no_more() {
-    let (mut world, topic, producer) = at_once(&[]);
+    let (mut world, topic, producer) = known(&[]);
     world.hold.insert(0);
     for user in 0..8 {
         assert_eq!(world.produce(producer, topic, 0, "v", user), Ok(true));
@@ -177,7 +199,7 @@ fn five_requests_are_in_flight_and_no_more() {
     let users: Vec<u64> = world.outcomes().into_iter().flat_map(|o| o.0).collect();
     assert_eq!(users, (0..8).collect::<Vec<_>>());
     // What waited for room in flight was batched together.
-    assert_eq!(world.cluster.count(ApiKey::PRODUCE), 6);
+    assert_eq!(world.cluster.count(ApiKey::PRODUCE), 7);
 }
 
 #[test]
@@ -218,7 +240,7 @@ fn a_lost_answer_is_repeated_and_written_once() {
 
 #[test]
 fn five_in_flight_lost_at_once_come_back_in_order() {
-    let (mut world, topic, producer) = at_once(&[]);
+    let (mut world, topic, producer) = known(&[]);
     world.hold.insert(0);
     for user in 0..5 {
         let value = user.to_string();
@@ -240,7 +262,7 @@ fn five_in_flight_lost_at_once_come_back_in_order() {
     world.advance(3000 * MS);
     let users: Vec<u64> = world.outcomes().into_iter().flat_map(|o| o.0).collect();
     assert_eq!(users, (0..7).collect::<Vec<_>>());
-    assert_eq!(world.cluster.part("t", 0).values(), ["0", "1", "2", "3", "4", "5", "6"]);
+    assert_eq!(world.cluster.part("t", 0).values(), ["-", "0", "1", "2", "3", "4", "5", "6"]);
 }
 
 #[test]
@@ -531,7 +553,7 @@ fn out_of_order_for_the_next_batch_starts_a_new_epoch() {
 
 #[test]
 fn out_of_order_for_a_later_batch_waits_for_the_first() {
-    let (mut world, topic, producer) = at_once(&[]);
+    let (mut world, topic, producer) = known(&[]);
     world.hold.insert(0);
     for user in 0..3 {
         assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
@@ -544,7 +566,7 @@ fn out_of_order_for_a_later_batch_waits_for_the_first() {
     world.advance(2000 * MS);
     let users: Vec<u64> = world.outcomes().into_iter().flat_map(|o| o.0).collect();
     assert_eq!(users, [0, 1, 2]);
-    assert_eq!(world.cluster.part("t", 0).values(), ["0", "1", "2"]);
+    assert_eq!(world.cluster.part("t", 0).values(), ["-", "0", "1", "2"]);
     assert!(batches(&world).iter().all(|b| b.2 == 0), "no new epoch was needed");
 }
 

@@ -350,6 +350,24 @@ impl World {
         out
     }
 
+    /// The records that came so far: partition, offset and value. Takes them.
+    pub(super) fn records_by_partition(&mut self) -> Vec<(i32, i64, String)> {
+        let mut out = Vec::new();
+        self.events.retain(|event| match event {
+            ClientEvent::Records { batches, from, partition, .. } => {
+                let mut cursor = RecordCursor::new(batches, *from);
+                while let Some(record) = cursor.next(batches) {
+                    let record = record.unwrap();
+                    let value = String::from_utf8_lossy(record.value.unwrap_or(b"-"));
+                    out.push((*partition, record.offset, value.into_owned()));
+                }
+                false
+            }
+            _ => true,
+        });
+        out
+    }
+
     /// Takes the events that `wanted` picks, as text.
     pub(super) fn take(&mut self, wanted: impl Fn(&ClientEvent) -> bool) -> Vec<String> {
         let mut out = Vec::new();
