@@ -10,7 +10,7 @@
 //! copied from block to block is at most 1/7 of the last block and one first block.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use super::pool::{AppendBlock, BufferPool, Priority, SharedLease, block_for};
+use super::pool::{AppendBlock, BufferPool, Lease, Priority, SharedLease, block_for};
 use super::sys::socket;
 use super::{ChannelOptions, CloseReason};
 use std::io::ErrorKind;
@@ -234,28 +234,39 @@ impl Receive {
     }
 
     /// What the next read needs: two receives with the same needs fare the same.
-    pub(super) fn needs(&self) -> (usize, usize) {
+    pub(super) fn needs(&self) -> (usize, usize, Option<(usize, usize)>) {
         let unread = self.unread();
-        (self.next_block(unread), unread)
+        (self.next_block(unread), unread, self.last_resort())
     }
 
     /// Sees to a block with room for reading; false if the pool has none.
     pub(super) fn make_room(&mut self, pool: &BufferPool) -> bool {
         let unread = self.unread();
-        let Some(block) = &mut self.block else { return self.take_block(pool, unread) };
-        if unread == 0 && self.cut > 0 && block.reset() {
-            self.cut = 0;
+        if self.serves(unread) {
+            return true;
         }
-        let (room, capacity) = (block.room(), block.capacity());
-        let keep = if self.frame == NO_FRAME {
-            room * 4 >= self.bulk as usize
-        } else if self.cut as usize + self.frame as usize <= capacity {
-            true
-        } else {
-            // Too large for this block. Fill it, if the next one may not be larger yet.
-            self.frame > self.bulk && room > 0 && self.next_block(unread) <= capacity
-        };
-        keep || self.take_block(pool, unread) || room > 0
+        // What was handed out and dropped again makes room in place.
+        let cut = self.cut as usize;
+        if cut > 0 && self.block.as_mut().is_some_and(|block| block.compact(cut)) {
+            self.cut = 0;
+            if self.serves(unread) {
+                return true;
+            }
+        }
+        self.take_block(pool, unread) || self.block.as_ref().is_some_and(|block| block.room() > 0)
+    }
+
+    /// Whether the block is the one to go on with.
+    fn serves(&self, unread: usize) -> bool {
+        let Some(block) = &self.block else { return false };
+        if self.frame == NO_FRAME {
+            return block.room() * 4 >= self.bulk as usize;
+        }
+        if self.cut as usize + self.frame as usize <= block.capacity() {
+            return true;
+        }
+        // Too large for this block. Fill it, if the next one may not be larger yet.
+        self.frame > self.bulk && block.room() > 0 && self.next_block(unread) <= block.capacity()
     }
 
     /// Bytes of the block to take when `unread` bytes are at hand.
@@ -277,23 +288,40 @@ impl Receive {
         next.max(bulk.min(whole))
     }
 
-    /// Goes on in another block: the one wanted, or if memory is short any that is larger than what
-    /// is at hand.
+    /// Goes on in another block, if there is one.
     fn take_block(&mut self, pool: &BufferPool, unread: usize) -> bool {
-        let wanted = self.next_block(unread);
-        let lease = pool.lease(wanted, Priority::Data).or_else(|| {
-            let first = self.first as usize;
-            let smaller = if unread < first { first } else { unread + 1 };
-            if smaller < wanted { pool.lease(smaller, Priority::Data) } else { None }
-        });
-        let lease = lease.or_else(|| {
-            // A block that is full must be left; one with room serves on.
-            let stuck = self.block.as_ref().is_none_or(|block| block.room() == 0);
-            if stuck { pool.lease(unread + 1, Priority::Data) } else { None }
-        });
-        let Some(lease) = lease else { return false };
+        let Some(lease) = self.lease_block(pool, unread) else { return false };
         self.move_to(lease.into_append());
         true
+    }
+
+    /// The block wanted, or if memory is short one that will do.
+    fn lease_block(&self, pool: &BufferPool, unread: usize) -> Option<Lease> {
+        let lease = |size| pool.lease(size, Priority::Data);
+        let (wanted, first) = (self.next_block(unread), self.first as usize);
+        let block = lease(wanted);
+        if block.is_some() {
+            return block;
+        }
+        if unread < first && first < wanted {
+            let block = lease(first);
+            if block.is_some() {
+                return block;
+            }
+        }
+        // A block with room serves on; one that is full must be left.
+        let (whole, max) = self.last_resort()?;
+        lease(unread + 1).or_else(|| lease(whole)).or_else(|| lease(max))
+    }
+
+    /// What to ask for when the block is full and no step on the way is free: the block for the whole
+    /// frame, or the largest a frame may need, of which the pool may have guaranteed ones where it
+    /// has none of the steps. Without this, receives that all wait for their next step would wait for
+    /// each other. Whoever filled a block has paid for the exception.
+    fn last_resort(&self) -> Option<(usize, usize)> {
+        let full = self.block.as_ref().is_none_or(|block| block.room() == 0);
+        let whole = if self.frame == NO_FRAME { 0 } else { self.frame as usize };
+        full.then_some((whole, if self.block.is_some() { self.max as usize } else { whole }))
     }
 
     fn move_to(&mut self, mut next: AppendBlock) {

@@ -132,6 +132,23 @@ impl AppendBlock {
         unique
     }
 
+    /// Moves what was published from `from` on to the front and forgets what lay before, if no view of
+    /// the block is out; says whether it did.
+    ///
+    /// # Panics
+    /// If `from` is behind what is published.
+    pub fn compact(&mut self, from: usize) -> bool {
+        assert!(from <= self.len(), "keeping what is not published");
+        if !self.is_unique() {
+            return false;
+        }
+        // SAFETY: `Block` (2) and (3), no view is out, and `self` is borrowed alone.
+        let all = unsafe { slice::from_raw_parts_mut(self.block.start().as_ptr(), self.len()) };
+        all.copy_within(from.., 0);
+        self.published -= from as u32;
+        true
+    }
+
     /// Gives the owner's right away for a view of part of what is published: nothing more can be
     /// appended, and the block goes home with the last view.
     ///

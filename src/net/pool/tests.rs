@@ -160,7 +160,10 @@ fn an_append_block_shows_only_what_is_published() {
     assert!(block.extend(&mut other, 2..3));
     assert!(!block.extend(&mut SharedLease::empty(), 0..1), "of another block");
     assert_eq!(&*other, b"bc");
+    assert!(!block.compact(3), "views are out");
     drop((view, other));
+    assert!(block.compact(3));
+    assert_eq!(block.published(), b"de");
     assert!(block.reset());
     assert!(block.is_empty());
     block.publish(UNIT);

@@ -273,10 +273,13 @@ impl Selector {
         if channel.refused
             && channel.life() == Life::Open
             && channel.queue.bytes() * 2 <= self.send_queue_max
-            && self.sends.has_room()
         {
-            channel.refused = false;
-            bits |= news::DRAINED;
+            if self.sends.has_room() {
+                channel.refused = false;
+                bits |= news::DRAINED;
+            } else {
+                self.short.push_back(index);
+            }
         }
         if bits != 0 {
             self.announce(slot, bits);
