@@ -5,6 +5,7 @@
 mod net_support;
 
 use kloop::net::pool::{Memory, PoolConfig, Term};
+use kloop::net::selector::Selector;
 use kloop::net::{
     BufferPool, ChannelOptions, CloseReason, ConnId, Notice, Selectable, SendRefused, SharedLease,
     TurnBudget,
@@ -69,43 +70,85 @@ fn peer(mut stream: TcpStream, seed: u64, frames: usize, max: usize) {
     reader.join().unwrap();
 }
 
-/// Frames that could not be answered yet, by channel.
-type Waiting = HashMap<ConnId, VecDeque<SharedLease>>;
-
-/// Answers as many of the waiting frames as the selector takes; true if all.
-fn answer(
-    selector: &mut impl Selectable,
-    conn: ConnId,
-    waiting: &mut VecDeque<SharedLease>,
+/// The owner of all channels: echoes, rests at random, and keeps what could not be answered yet.
+struct Echo {
+    seed: u64,
+    random: Random,
     copy_max: usize,
-) -> bool {
-    while let Some(frame) = waiting.pop_front() {
-        let copy = if frame.len() <= copy_max { frame.len() } else { 0 };
-        match selector.begin_send(conn, copy) {
-            Ok(mut send) => {
-                send.scratch()[..copy].copy_from_slice(&frame[..copy]);
-                send.advance(copy);
-                if copy == 0 {
-                    send.append(frame).unwrap();
+    waiting: HashMap<ConnId, VecDeque<SharedLease>>,
+    resting: Vec<ConnId>,
+    closed: usize,
+}
+
+impl Echo {
+    fn on(&mut self, selector: &mut Selector, conn: ConnId, notice: Notice) {
+        match notice {
+            Notice::Accepted => drop(self.waiting.insert(conn, VecDeque::new())),
+            Notice::Frames | Notice::Drained => {
+                if !self.answer(selector, conn) {
+                    return selector.mute(conn);
                 }
-                selector.send(conn, send, None).unwrap();
+                if notice == Notice::Drained {
+                    selector.unmute(conn);
+                }
+                while let Some(frame) = selector.next_frame(conn) {
+                    self.waiting.get_mut(&conn).unwrap().push_back(frame);
+                    if !self.answer(selector, conn) {
+                        return selector.mute(conn);
+                    }
+                    if self.random.below(50) == 0 {
+                        selector.mute(conn);
+                        return self.resting.push(conn);
+                    }
+                }
             }
-            Err(SendRefused::Stale) => panic!("a channel ended with frames unanswered"),
-            Err(_) => {
-                waiting.push_front(frame);
-                return false;
+            Notice::Closed(reason) => {
+                assert_eq!(reason, CloseReason::PeerClosed, "seed {}", self.seed);
+                let waiting = self.waiting.remove(&conn).unwrap();
+                assert!(waiting.is_empty(), "seed {}", self.seed);
+                self.closed += 1;
+            }
+            other => panic!("seed {}: {other:?}", self.seed),
+        }
+    }
+
+    /// Answers as many of a channel's frames as the selector takes; true if all.
+    fn answer(&mut self, selector: &mut Selector, conn: ConnId) -> bool {
+        let waiting = self.waiting.get_mut(&conn).unwrap();
+        while let Some(frame) = waiting.pop_front() {
+            let copy = if frame.len() <= self.copy_max { frame.len() } else { 0 };
+            match selector.begin_send(conn, copy) {
+                Ok(mut send) => {
+                    send.scratch()[..copy].copy_from_slice(&frame[..copy]);
+                    send.advance(copy);
+                    if copy == 0 {
+                        send.append(frame).unwrap();
+                    }
+                    selector.send(conn, send, None).unwrap();
+                }
+                Err(SendRefused::Stale) => panic!("a channel ended with frames unanswered"),
+                Err(_) => {
+                    waiting.push_front(frame);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Those that rested by choice go on, between turns.
+    fn wake(&mut self, selector: &mut Selector) {
+        for conn in self.resting.drain(..) {
+            if self.waiting.get(&conn).is_some_and(VecDeque::is_empty) {
+                selector.unmute(conn);
             }
         }
     }
-    true
 }
 
-fn run(seed: u64) {
-    const FRAMES: usize = 150;
-    let mut random = Random(seed);
-    let peers = 1 + random.below(8);
-    let max = [3_000, 60_000, 250_000][random.below(3)];
-    let copy_max = [0, 512, 3_000][random.below(3)];
+/// A host with budgets, tables and memory at random: of memory at least what one frame and its answer
+/// need, and sometimes hardly more.
+fn host(random: &mut Random, max: usize) -> Host {
     let mut config = config();
     config.budget = TurnBudget {
         bytes: [1_000, 20_000, 256 << 10][random.below(3)],
@@ -113,7 +156,6 @@ fn run(seed: u64) {
     };
     config.send_queue_max = [1, 50_000, 4 << 20][random.below(3)];
     config.max_pieces = [1, 100, 4096][random.below(3)];
-    // At least what one frame and its answer need; sometimes hardly more.
     let guaranteed = [
         Term { why: "the largest frame, while it is received", size: max, blocks: 2 },
         Term { why: "a first block for some", size: 4096, blocks: 4 },
@@ -122,7 +164,16 @@ fn run(seed: u64) {
     let shared = [0, 300_000, 8 << 20][random.below(3)];
     let memory = Memory::Map { prefault: false };
     let shape = PoolConfig { guaranteed: &guaranteed, shared, control_blocks: 2, memory };
-    let mut host = Host::new(config, BufferPool::new(shape).unwrap());
+    Host::new(config, BufferPool::new(shape).unwrap())
+}
+
+fn run(seed: u64) {
+    const FRAMES: usize = 150;
+    let mut random = Random(seed);
+    let peers = 1 + random.below(8);
+    let max = [3_000, 60_000, 250_000][random.below(3)];
+    let copy_max = [0, 512, 3_000][random.below(3)];
+    let mut host = host(&mut random, max);
     let receive_first = [1, 4096, 16 << 10][random.below(3)];
     let at = host.listen(&ChannelOptions { receive_first, ..options() });
     let threads: Vec<_> = (0..peers as u64)
@@ -132,48 +183,13 @@ fn run(seed: u64) {
             std::thread::spawn(move || peer(stream, seed * 100 + n, FRAMES, max))
         })
         .collect();
-    let mut waiting = Waiting::new();
-    let mut resting = Vec::new();
-    let mut closed = 0;
-    let mut begun = 0;
-    while closed < peers {
+    let (waiting, resting) = (HashMap::new(), Vec::new());
+    let mut echo = Echo { seed, random, copy_max, waiting, resting, closed: 0 };
+    while echo.closed < peers {
         assert!(host.await_readable(PATIENCE), "seed {seed}: {:?}", host.selector.counters());
-        begun += 1;
-        assert!(begun < 2_000_000, "seed {seed} spins: {:?}", host.selector.counters());
-        host.turn(|selector, conn, notice| match notice {
-            Notice::Accepted => drop(waiting.insert(conn, VecDeque::new())),
-            Notice::Frames | Notice::Drained => {
-                let frames = waiting.get_mut(&conn).unwrap();
-                if !answer(selector, conn, frames, copy_max) {
-                    return selector.mute(conn);
-                }
-                if notice == Notice::Drained {
-                    selector.unmute(conn);
-                }
-                while let Some(frame) = selector.next_frame(conn) {
-                    frames.push_back(frame);
-                    if !answer(selector, conn, frames, copy_max) {
-                        return selector.mute(conn);
-                    }
-                    if random.below(50) == 0 {
-                        selector.mute(conn);
-                        return resting.push(conn);
-                    }
-                }
-            }
-            Notice::Closed(reason) => {
-                assert_eq!(reason, CloseReason::PeerClosed, "seed {seed}");
-                assert!(waiting.remove(&conn).unwrap().is_empty(), "seed {seed}");
-                closed += 1;
-            }
-            other => panic!("seed {seed}: {other:?}"),
-        });
-        // Those that rested by choice go on, between turns.
-        for conn in resting.drain(..) {
-            if waiting.get(&conn).is_some_and(VecDeque::is_empty) {
-                host.selector.unmute(conn);
-            }
-        }
+        assert!(host.turns < 2_000_000, "seed {seed} spins: {:?}", host.selector.counters());
+        host.turn(|selector, conn, notice| echo.on(selector, conn, notice));
+        echo.wake(&mut host.selector);
     }
     for thread in threads {
         thread.join().unwrap();
