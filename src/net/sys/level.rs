@@ -66,7 +66,8 @@ mod platform {
             let spec = libc::itimerspec {
                 it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
                 it_value: libc::timespec {
-                    tv_sec: libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX),
+                    // 68 years are enough, and fit wherever seconds have 32 bits.
+                    tv_sec: after.as_secs().min(i32::MAX as u64) as _,
                     // Zero would switch it off.
                     tv_nsec: after.subsec_nanos().max(u32::from(after.as_secs() == 0)).into(),
                 },
@@ -170,7 +171,7 @@ mod platform {
             timer.flags |= libc::EV_ONESHOT;
             // In milliseconds, the unit that every kqueue knows; rounded up, so never early.
             let milliseconds = after.as_nanos().div_ceil(1_000_000).max(1);
-            timer.data = milliseconds.try_into().unwrap_or_else(|_| i32::MAX.into());
+            timer.data = milliseconds.try_into().unwrap_or(i32::MAX as _);
             change(self.poller, timer)
         }
 
