@@ -6,6 +6,7 @@ A line per cell, `ok   ROW | PEER | CASE | TIME` or `FAIL …` with the reason, 
 """
 
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -28,16 +29,14 @@ ROOT = os.path.dirname(INTEROP)
 LIBRARY = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"), "release", "libkloop.a")
 
 
+@functools.cache
 def kloop_program(name):
-    """Compiles interop/NAME.c against the library, if needed, and gives the program."""
+    """Compiles interop/NAME.c against the library and gives the program."""
     source, program = os.path.join(ROOT, "interop", name + ".c"), os.path.join(INTEROP, "bin", name)
     include = os.path.join(ROOT, "include")
-    needs = [source, os.path.join(ROOT, "interop", "program.h"), os.path.join(include, "kloop.h"), LIBRARY]
-    for path in needs:
+    for path in (os.path.join(include, "kloop.h"), LIBRARY):
         if not os.path.exists(path):
             raise Failure(f"{os.path.relpath(path, ROOT)} is missing: run 'make examples'")
-    if os.path.exists(program) and os.path.getmtime(program) > max(map(os.path.getmtime, needs)):
-        return program
     os.makedirs(os.path.dirname(program), exist_ok=True)
     strict = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     args = [os.environ.get("CC", "cc"), *strict, "-I" + include, source, LIBRARY, "-lpthread", "-lm", "-ldl"]
