@@ -16,7 +16,7 @@ LIB := $(TARGET)/release/libkloop.a
 CFLAGS ?= -O2
 STRICT := -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude
 LIBS := -lpthread -lm -ldl
-EXAMPLES := pipeline producer consumer broker
+EXAMPLES := pipeline producer consumer broker proxy
 SECONDS := 60
 
 .PHONY: demo test examples interop limit header fuzz clean tools lib
