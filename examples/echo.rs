@@ -1,7 +1,8 @@
 //! The bare network engine: echoes frames of four size bytes and a payload.
 //!
-//! `echo PORT [--stats]` listens on 127.0.0.1 (port 0 picks one) and says where. With `--stats` it
-//! prints what the selector did once its standard input ends.
+//! `echo PORT [--stats] [--copy BYTES]` listens on 127.0.0.1 (port 0 picks one) and says where. With
+//! `--stats` it prints what the selector did once its standard input ends. Frames of at most so many
+//! bytes are copied, larger ones are answered by reference.
 
 use kloop::error::Error;
 use kloop::logging::Logger;
@@ -22,16 +23,19 @@ const COPY_MAX: usize = 1024;
 const CHANNELS: usize = 2048;
 
 fn main() -> Result<(), Error> {
-    let mut port = 0;
-    let mut stats = false;
-    for argument in std::env::args().skip(1) {
-        match argument.parse() {
-            Ok(number) => port = number,
-            Err(_) if argument == "--stats" => stats = true,
-            Err(_) => return Err(Error::Invalid("usage: echo PORT [--stats]")),
+    const USAGE: Error = Error::Invalid("usage: echo PORT [--stats] [--copy BYTES]");
+    let (mut port, mut stats, mut copy_max) = (0, false, COPY_MAX);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--stats" => stats = true,
+            "--copy" => {
+                copy_max = arguments.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?;
+            }
+            number => port = number.parse().map_err(|_| USAGE)?,
         }
     }
-    let mut server = Server::new(port)?;
+    let mut server = Server::new(port, copy_max)?;
     let stop = Arc::new(AtomicBool::new(false));
     if stats {
         watch_input(server.selector.waker(), Arc::clone(&stop));
@@ -53,13 +57,14 @@ fn watch_input(waker: Waker, stop: Arc<AtomicBool>) {
 struct Server {
     selector: Selector,
     clock: SystemClock,
+    copy_max: usize,
     /// Connections whose queue is full, each with the frame that did not fit: muted until drained.
     full: Vec<(ConnId, SharedLease)>,
     muted: HashSet<ConnId>,
 }
 
 impl Server {
-    fn new(port: u16) -> Result<Server, Error> {
+    fn new(port: u16, copy_max: usize) -> Result<Server, Error> {
         let terms = [
             Term { why: "a first block for many connections", size: 16 << 10, blocks: 64 },
             Term { why: "frames of the largest size", size: 1 << 20, blocks: 32 },
@@ -92,7 +97,7 @@ impl Server {
         let (_, bound) = selector.listen(at, 1024, &options)?;
         println!("listening on {bound}");
         let clock = SystemClock::new();
-        Ok(Server { selector, clock, full: Vec::new(), muted: HashSet::new() })
+        Ok(Server { selector, clock, copy_max, full: Vec::new(), muted: HashSet::new() })
     }
 
     fn run(&mut self, stop: &AtomicBool) -> Result<(), Error> {
@@ -116,7 +121,7 @@ impl Server {
 
     fn echo(&mut self, conn: ConnId) {
         while let Some(frame) = self.selector.next_frame(conn) {
-            if let Err(frame) = answer(&mut self.selector, conn, frame) {
+            if let Err(frame) = answer(&mut self.selector, conn, frame, self.copy_max) {
                 self.selector.mute(conn);
                 self.muted.insert(conn);
                 self.full.push((conn, frame));
@@ -131,7 +136,7 @@ impl Server {
         }
         if let Some(at) = self.full.iter().position(|(id, _)| *id == conn) {
             let (_, frame) = self.full.swap_remove(at);
-            if let Err(frame) = answer(&mut self.selector, conn, frame) {
+            if let Err(frame) = answer(&mut self.selector, conn, frame, self.copy_max) {
                 self.muted.insert(conn);
                 self.full.push((conn, frame));
                 return;
@@ -148,8 +153,13 @@ impl Server {
 }
 
 /// Queues `frame` as its own answer; gives it back if there is no room now.
-fn answer(selector: &mut Selector, conn: ConnId, frame: SharedLease) -> Result<(), SharedLease> {
-    let copy = if frame.len() <= COPY_MAX { frame.len() } else { 0 };
+fn answer(
+    selector: &mut Selector,
+    conn: ConnId,
+    frame: SharedLease,
+    copy_max: usize,
+) -> Result<(), SharedLease> {
+    let copy = if frame.len() <= copy_max { frame.len() } else { 0 };
     let mut send = match selector.begin_send(conn, copy) {
         Ok(send) => send,
         Err(SendRefused::Stale) => return Ok(()),

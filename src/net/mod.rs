@@ -5,10 +5,10 @@
 //! ([`ConnId`]) names a channel from outside and carries a generation, so that a stale one is
 //! refused. An *owner* ([`Owner`]) is whom the channel's news is for: a client or a broker.
 //!
-//! **One turn**: [`Selectable::wait`] sleeps and collects readiness → the driver takes one
-//! [`Notice`] after the other with [`Selectable::next_notice`] and hands it to its owner, which
-//! takes frames and queues sends → [`Selectable::flush`] writes, once per channel →
-//! [`Selectable::settle`] leaves the descriptor readable if anything is left to do.
+//! **One turn**: [`selector::Selector::wait`] sleeps and collects readiness → the driver takes one
+//! [`Notice`] after the other with [`selector::Selector::next_notice`] and hands it to its owner, which
+//! takes frames and queues sends → [`selector::Selector::flush`] writes, once per channel →
+//! [`selector::Selector::settle`] leaves the descriptor readable if anything is left to do.
 //!
 //! **Who owns a buffer when.** Bytes are received in bulk into a block; frames are cut out of it in
 //! place as [`SharedLease`]s and keep the block alive. A send is a scratch block of encoded headers
@@ -202,7 +202,7 @@ pub trait Selectable {
     /// [`SendRefused`]: nothing was begun.
     fn begin_send(&mut self, conn: ConnId, scratch: usize) -> Result<SendBuilder, SendRefused>;
 
-    /// Queues a finished frame; it leaves at the next [`Selectable::flush`]. With a `token`,
+    /// Queues a finished frame; it leaves at the latest with the driver's next flush. With a `token`,
     /// [`Notice::Sent`] follows when its last byte is written.
     ///
     /// # Errors

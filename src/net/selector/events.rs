@@ -291,6 +291,17 @@ impl Selector {
         }
     }
 
+    /// Writes the answers of the channel that was served last.
+    pub(super) fn write_served(&mut self) {
+        let Some(conn) = self.served.take() else { return };
+        let index = conn.index();
+        // Whether it is still that channel does not matter: whoever stands in the list is written.
+        if self.flush.contains(index) {
+            self.flush.remove(index);
+            self.write(index);
+        }
+    }
+
     /// Tells channels that were refused a send for want of nodes that there are some.
     pub(super) fn serve_short(&mut self) {
         while !self.short.is_empty() && self.sends.has_room() {

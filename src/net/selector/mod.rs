@@ -115,6 +115,9 @@ pub struct Selector {
     parched_at: u64,
     /// The channel whose owner was told of frames and has not taken all.
     current: Option<ConnId>,
+    /// The channel whose frames were announced last: what its owner queued is written when the driver
+    /// turns to another, while it is warm in the cache and the peer can go on.
+    served: Option<ConnId>,
     /// Keys below `max_channels` are idle channels, those above are resting listeners.
     timers: Timers,
     /// When the alarm goes off.
@@ -164,6 +167,7 @@ impl Selector {
             parched: IndexList::new(channels),
             parched_at: 0,
             current: None,
+            served: None,
             timers: Timers::new(channels + config.max_listeners),
             armed: None,
             alarm,
@@ -213,11 +217,13 @@ impl Selector {
         Ok(())
     }
 
-    /// Takes the next piece of news within the turn's budget. After [`Selector::flush`] there may be
+    /// Takes the next piece of news within the turn's budget. What was queued for the channel of the
+    /// last [`Notice::Frames`] is written now, if the driver turns to another one. After [`Selector::flush`] there may be
     /// more: taking it then saves a turn.
     pub fn next_notice(&mut self, now: Instant) -> Option<(ConnId, Owner, Notice)> {
         self.now = now;
         self.leave_current();
+        self.write_served();
         if self.timers.earliest().is_some_and(|at| at <= now) {
             self.expire(now);
         }
@@ -234,7 +240,7 @@ impl Selector {
                 self.ready.push_back(index);
             }
             match notice {
-                Notice::Frames => self.current = Some(id),
+                Notice::Frames => (self.current, self.served) = (Some(id), Some(id)),
                 Notice::Closed(_) => self.remove(slot),
                 _ => {}
             }
