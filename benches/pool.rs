@@ -11,8 +11,8 @@ fn pool(guaranteed: &[Term], shared: usize) -> BufferPool {
     BufferPool::new(config).expect("a pool of 32 MiB")
 }
 
-/// Lease and return of one block at a time, for each class: of the shared part and, where nothing is
-/// shared, of the guaranteed blocks.
+/// Lease and return of one block at a time, for each class: of the shared part and, where nothing
+/// is shared, of the guaranteed blocks.
 fn lease(c: &mut Criterion) {
     let shared = pool(&[], 32 << 20);
     let terms: Vec<Term> =

@@ -1,8 +1,8 @@
 //! The bare network engine: echoes frames of four size bytes and a payload.
 //!
-//! `echo PORT [--stats] [--copy BYTES]` listens on 127.0.0.1 (port 0 picks one) and says where. With
-//! `--stats` it prints what the selector did once its standard input ends. Frames of at most so many
-//! bytes are copied, larger ones are answered by reference.
+//! `echo PORT [--stats] [--copy BYTES]` listens on 127.0.0.1 (port 0 picks one) and says where.
+//! With `--stats` it prints what the selector did once its standard input ends. Frames of at most
+//! so many bytes are copied, larger ones are answered by reference.
 
 use kloop::error::Error;
 use kloop::logging::Logger;

@@ -12,7 +12,8 @@ fn a_reset_with_sends_queued_is_news_and_no_signal() {
     in_a_child("child_reset_with_sends_queued");
 }
 
-/// In a process of its own, with SIGPIPE as a C program has it: a write to a broken peer would kill.
+/// In a process of its own, with SIGPIPE as a C program has it: a write to a broken peer would
+/// kill.
 #[test]
 #[ignore = "run by a_reset_with_sends_queued_is_news_and_no_signal"]
 fn child_reset_with_sends_queued() {
@@ -69,8 +70,8 @@ fn without_descriptors_the_door_rests() {
     in_a_child("child_without_descriptors");
 }
 
-/// In a process of its own: with no descriptor left, accepting must rest instead of spinning, and go
-/// on when there are some.
+/// In a process of its own: with no descriptor left, accepting must rest instead of spinning, and
+/// go on when there are some.
 #[test]
 #[ignore = "run by without_descriptors_the_door_rests"]
 fn child_without_descriptors() {

@@ -1,6 +1,6 @@
-//! Everything at once, by seed: random frames in random pieces from many peers, small budgets, small
-//! pools, mutes at random. Every peer must get its own frames back, whole and in order, by a host
-//! that runs turns only when the descriptor asks for one.
+//! Everything at once, by seed: random frames in random pieces from many peers, small budgets,
+//! small pools, mutes at random. Every peer must get its own frames back, whole and in order, by a
+//! host that runs turns only when the descriptor asks for one.
 
 mod net_support;
 
@@ -146,8 +146,8 @@ impl Echo {
     }
 }
 
-/// A host with budgets, tables and memory at random: of memory at least what one frame and its answer
-/// need, and sometimes hardly more.
+/// A host with budgets, tables and memory at random: of memory at least what one frame and its
+/// answer need, and sometimes hardly more.
 fn host(random: &mut Random, max: usize) -> Host {
     let mut config = config();
     config.budget = TurnBudget {

@@ -161,8 +161,8 @@ impl Channel {
         self.news &= !news::DRAINED;
     }
 
-    /// Takes the next piece of news. [`Notice::Closed`] comes last and is left standing: whoever gets
-    /// it takes the channel out of its table.
+    /// Takes the next piece of news. [`Notice::Closed`] comes last and is left standing: whoever
+    /// gets it takes the channel out of its table.
     #[inline]
     pub(super) fn take_news(&mut self, table: &mut SendTable) -> Option<Notice> {
         let first = self.news & self.news.wrapping_neg();

@@ -6,8 +6,8 @@
 //! refused. An *owner* ([`Owner`]) is whom the channel's news is for: a client or a broker.
 //!
 //! **One turn**: [`selector::Selector::wait`] sleeps and collects readiness → the driver takes one
-//! [`Notice`] after the other with [`selector::Selector::next_notice`] and hands it to its owner, which
-//! takes frames and queues sends → [`selector::Selector::flush`] writes, once per channel →
+//! [`Notice`] after the other with [`selector::Selector::next_notice`] and hands it to its owner,
+//! which takes frames and queues sends → [`selector::Selector::flush`] writes, once per channel →
 //! [`selector::Selector::settle`] leaves the descriptor readable if anything is left to do.
 //!
 //! **Who owns a buffer when.** Bytes are received in bulk into a block; frames are cut out of it in
@@ -80,8 +80,8 @@ pub enum Notice {
     Connected,
     /// There are bytes: take frames with [`Selectable::next_frame`] until it gives none.
     Frames,
-    /// A send was refused ([`SendRefused::Full`], [`SendRefused::NoMemory`]), and trying again makes
-    /// sense now.
+    /// A send was refused ([`SendRefused::Full`], [`SendRefused::NoMemory`]), and trying again
+    /// makes sense now.
     Drained,
     /// A send that asked for it is wholly written; the number is its token.
     Sent(u64),
@@ -151,8 +151,8 @@ pub enum SendRefused {
     Stale,
     /// The channel's queue is full: wait for [`Notice::Drained`].
     Full,
-    /// The pool has no block now: [`Notice::Drained`] follows when one came home. A scratch over the
-    /// pool's largest block is never had.
+    /// The pool has no block now: [`Notice::Drained`] follows when one came home. A scratch over
+    /// the pool's largest block is never had.
     NoMemory,
 }
 
@@ -202,8 +202,8 @@ pub trait Selectable {
     /// [`SendRefused`]: nothing was begun.
     fn begin_send(&mut self, conn: ConnId, scratch: usize) -> Result<SendBuilder, SendRefused>;
 
-    /// Queues a finished frame; it leaves at the latest with the driver's next flush. With a `token`,
-    /// [`Notice::Sent`] follows when its last byte is written.
+    /// Queues a finished frame; it leaves at the latest with the driver's next flush. With a
+    /// `token`, [`Notice::Sent`] follows when its last byte is written.
     ///
     /// # Errors
     /// [`Error::Stale`] if the channel ended since the send was begun; the send is dropped.

@@ -3,11 +3,12 @@
 //! **The invariant**, checked in debug builds whenever a channel begins to wait for its peer: the
 //! block is at most one first block and 8 × the bytes in it that are not handed out; with no such
 //! bytes there is no block. So a peer that announces a frame pins memory only by sending it, and an
-//! idle connection pins none.
+//! idle connection pins none. The exception is a pool that has none of the steps left: see
+//! `last_resort`.
 //!
-//! A frame that fits the bulk block is received with its neighbours. A larger one goes through blocks
-//! of 1/64, 1/8 and all of the size it needs, each taken as soon as the invariant allows it: what is
-//! copied from block to block is at most 1/7 of the last block and one first block.
+//! A frame that fits the bulk block is received with its neighbours. A larger one goes through
+//! blocks of 1/64, 1/8 and all of the size it needs, each taken as soon as the invariant allows it:
+//! what is copied from block to block is at most 1/7 of the last block and one first block.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::pool::{AppendBlock, BufferPool, Lease, Priority, SharedLease, block_for};
@@ -282,8 +283,8 @@ impl Receive {
         while next > allowed {
             next /= 8;
         }
-        // Not above: there is always a block larger than what is at hand, because 8 times the result
-        // was more than 8 times that.
+        // Not above: there is always a block larger than what is at hand, because 8 times the
+        // result was more than 8 times that.
         debug_assert!(next > unread);
         next.max(bulk.min(whole))
     }
@@ -314,10 +315,10 @@ impl Receive {
         lease(unread + 1).or_else(|| lease(whole)).or_else(|| lease(max))
     }
 
-    /// What to ask for when the block is full and no step on the way is free: the block for the whole
-    /// frame, or the largest a frame may need, of which the pool may have guaranteed ones where it
-    /// has none of the steps. Without this, receives that all wait for their next step would wait for
-    /// each other. Whoever filled a block has paid for the exception.
+    /// What to ask for when the block is full and no step on the way is free: the block for the
+    /// whole frame, or the largest a frame may need, of which the pool may have guaranteed ones
+    /// where it has none of the steps. Without this, receives that all wait for their next step
+    /// would wait for each other. Whoever filled a block has paid for the exception.
     fn last_resort(&self) -> Option<(usize, usize)> {
         let full = self.block.as_ref().is_none_or(|block| block.room() == 0);
         let whole = if self.frame == NO_FRAME { 0 } else { self.frame as usize };

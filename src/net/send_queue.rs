@@ -247,8 +247,8 @@ impl SendQueue {
         Some(token)
     }
 
-    /// Writes until the queue is empty or the socket is full: one call, unless there are more pieces
-    /// than one call takes.
+    /// Writes until the queue is empty or the socket is full: one call, unless there are more
+    /// pieces than one call takes.
     pub(super) fn write(
         &mut self,
         table: &mut SendTable,

@@ -14,11 +14,11 @@
 //! drained by the turn in between). Or it is not taken down: then whoever set it has written, or
 //! stands between its swap and its write, and the descriptor is or becomes readable.
 //!
-//! *A write can come late.* A waker may stop between its swap and its write while the selector reads
-//! nothing, takes the flag down, signals on behalf of `posted`, runs a turn and ends it quietly. The
-//! late write then finds `signalled` false behind it. So a selector that was woken by the descriptor
-//! clears it at the turn's end whatever the flag says; the late write costs one empty turn, and never
-//! leaves the descriptor readable for good.
+//! *A write can come late.* A waker may stop between its swap and its write while the selector
+//! reads nothing, takes the flag down, signals on behalf of `posted`, runs a turn and ends it
+//! quietly. The late write then finds `signalled` false behind it. So a selector that was woken by
+//! the descriptor clears it at the turn's end whatever the flag says; the late write costs one
+//! empty turn, and never leaves the descriptor readable for good.
 //!
 //! The order read, flag down, look at `posted` matters: with the flag down before the read, a waker
 //! in between would write and have its write read away.

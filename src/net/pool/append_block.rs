@@ -132,8 +132,8 @@ impl AppendBlock {
         unique
     }
 
-    /// Moves what was published from `from` on to the front and forgets what lay before, if no view of
-    /// the block is out; says whether it did.
+    /// Moves what was published from `from` on to the front and forgets what lay before, if no view
+    /// of the block is out; says whether it did.
     ///
     /// # Panics
     /// If `from` is behind what is published.

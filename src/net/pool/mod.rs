@@ -2,8 +2,8 @@
 //!
 //! One arena, taken at creation and not touched until used. Blocks come in classes of a power of
 //! two plus 1/64 for headers, so that the 1 MiB class holds Kafka's default `max.message.bytes` and
-//! the request around it. Each class has a guaranteed number of blocks that is never split; the rest
-//! of the arena is shared and cut as a binary buddy.
+//! the request around it. Each class has a guaranteed number of blocks that is never split; the
+//! rest of the arena is shared and cut as a binary buddy.
 //!
 //! A pool may be used from several threads (reactor mode): a block may come home on another thread
 //! than the one that leased it.
@@ -237,8 +237,8 @@ impl BufferPool {
         self.inner.refusals.load(Ordering::Relaxed)
     }
 
-    /// Has `waker` woken by the first block that comes home after each [`BufferPool::await_return`].
-    /// The number is for [`BufferPool::forget_waiter`].
+    /// Has `waker` woken by the first block that comes home after each
+    /// [`BufferPool::await_return`]. The number is for [`BufferPool::forget_waiter`].
     ///
     /// # Errors
     /// [`Error::Exhausted`] if 64 selectors share the pool already.
@@ -356,7 +356,8 @@ impl Free {
         Some((unit, class))
     }
 
-    /// The reserve serves control traffic of smaller classes too, if those have nothing of their own.
+    /// The reserve serves control traffic of smaller classes too, if those have nothing of their
+    /// own.
     fn take_reserve(&mut self, class: usize, priority: Priority) -> Option<u32> {
         if priority != Priority::Control || class >= self.control_class {
             return None;

@@ -3,12 +3,11 @@
 //! **Sockets** are registered once, edge-triggered, for reading and writing. An edge that was seen
 //! leaves the descriptor unreadable though bytes remain, so what is unfinished stands in a list:
 //! `ready` (news to take), `flush` (sends to write), `starved` (reads without memory), `short` and
-//! `parched` (sends refused). Each list
-//! holds a channel once, and nothing ever walks over all channels.
+//! `parched` (sends refused). Each list holds a channel once, and nothing ever walks over all.
 //!
 //! **The descriptor** is readable while there is work: edges make it so by themselves, and whatever
-//! is left at the end of a turn does by the signal ([`Selector::settle`]). Work that comes up between
-//! turns signals at once.
+//! is left at the end of a turn does by the signal ([`Selector::settle`]). Work that comes up
+//! between turns signals at once.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 mod channels;
@@ -115,8 +114,8 @@ pub struct Selector {
     parched_at: u64,
     /// The channel whose owner was told of frames and has not taken all.
     current: Option<ConnId>,
-    /// The channel whose frames were announced last: what its owner queued is written when the driver
-    /// turns to another, while it is warm in the cache and the peer can go on.
+    /// The channel whose frames were announced last: what its owner queued is written when the
+    /// driver turns to another, while it is warm in the cache and the peer can go on.
     served: Option<ConnId>,
     /// Keys below `max_channels` are idle channels, those above are resting listeners.
     timers: Timers,
@@ -152,6 +151,9 @@ impl Selector {
         let waiter = pool.add_waiter(waker.clone())?;
         let channels = config.max_channels;
         let builders = channels.clamp(*BUILDERS.start(), *BUILDERS.end());
+        // A turn that may do nothing would ask for another one for ever.
+        let budget =
+            TurnBudget { bytes: config.budget.bytes.max(1), notices: config.budget.notices.max(1) };
         Ok(Selector {
             poll,
             events: Events::with_capacity(EVENTS),
@@ -176,9 +178,9 @@ impl Selector {
             signal_seen: false,
             in_turn: false,
             now: Instant::default(),
-            notices_left: config.budget.notices,
-            reading: Reading { budget: config.budget.bytes, ..Reading::default() },
-            budget: config.budget,
+            notices_left: budget.notices,
+            reading: Reading { budget: budget.bytes, ..Reading::default() },
+            budget,
             writing: Writing::default(),
             counters: Counters::default(),
             logger: config.logger,
@@ -217,9 +219,9 @@ impl Selector {
         Ok(())
     }
 
-    /// Takes the next piece of news within the turn's budget. What was queued for the channel of the
-    /// last [`Notice::Frames`] is written now, if the driver turns to another one. After [`Selector::flush`] there may be
-    /// more: taking it then saves a turn.
+    /// Takes the next piece of news within the turn's budget. What was queued for the channel of
+    /// the last [`Notice::Frames`] is written now, if the driver turns to another one. After
+    /// [`Selector::flush`] there may be more: taking it then saves a turn.
     pub fn next_notice(&mut self, now: Instant) -> Option<(ConnId, Owner, Notice)> {
         self.now = now;
         self.leave_current();

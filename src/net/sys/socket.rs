@@ -146,8 +146,8 @@ fn set(fd: RawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that connects to `to` without waiting. The second value is what the attempt itself said:
-/// an error of the way, not of the socket.
+/// A socket that connects to `to` without waiting. The second value is what the attempt itself
+/// said: an error of the way, not of the socket.
 pub(in crate::net) fn connect(
     to: SocketAddr,
     options: Options,
