@@ -334,6 +334,7 @@ mod tests {
 
     /// Parking, waking and taking out at random, beside a map of who waits for what.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one model, step by step")]
     fn agrees_with_a_map() {
         const PARTITIONS: u32 = 6;
         let mut delayed = Delayed::new(5, PARTITIONS as usize);

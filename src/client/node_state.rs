@@ -121,7 +121,7 @@ mod tests {
         let mut random = Random::new(3);
         let constant = Schedule { base: 500 * MS, max: 100 * MS };
         assert!((0..20).all(|n| constant.delay(n, &mut random) == 100 * MS));
-        let none = Schedule { base: 0 * MS, max: 0 * MS };
+        let none = Schedule { base: Duration::ZERO, max: Duration::ZERO };
         assert_eq!(none.delay(5, &mut random), Duration::ZERO);
     }
 
