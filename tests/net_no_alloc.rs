@@ -14,30 +14,32 @@ struct Counting;
 
 thread_local! {
     static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count_one() {
+fn count_one(bytes: usize) {
     // A thread that is ending has no count any more, and is not asked for one.
     let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
+    let _ = BYTES.try_with(|sum| sum.set(sum.get() + bytes));
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
 // SAFETY: hands everything to the system's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
+        count_one(layout.size());
         // SAFETY: the caller's promise is handed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count_one();
+        count_one(0);
         // SAFETY: the caller's promise is handed on.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
+        count_one(size);
         // SAFETY: the caller's promise is handed on.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -67,6 +69,23 @@ fn the_counter_counts() {
     let (_, count) = counted(|| std::hint::black_box(0));
     std::thread::spawn(|| drop(vec![1u8; 100])).join().unwrap();
     assert_eq!(count, 0);
+}
+
+/// What a selector takes at its creation is the documented sum and a little of the poller's.
+#[test]
+fn the_tables_take_what_they_say() {
+    for (channels, pieces) in [(1, 1), (64, 4096), (10_000, 20_000)] {
+        let mut config = config();
+        (config.max_channels, config.max_pieces) = (channels, pieces);
+        let pool = pool(&[], 1 << 20);
+        let sum = config.table_bytes();
+        let before = BYTES.get();
+        let selector = kloop::net::selector::Selector::new(config, pool).unwrap();
+        let taken = BYTES.get() - before;
+        println!("{channels} channels, {pieces} pieces: {taken} bytes, documented {sum}");
+        assert!((sum..sum + 2048).contains(&taken), "{taken} bytes, documented {sum}");
+        drop(selector);
+    }
 }
 
 /// Keeps `depth` frames of `size` bytes in flight until `count` came back.

@@ -24,6 +24,11 @@ impl IndexList {
         IndexList { head: NONE, tail: NONE, next: table(NONE), prev: table(ABSENT) }
     }
 
+    /// Bytes for this capacity.
+    pub(super) const fn bytes(capacity: usize) -> usize {
+        capacity * 2 * size_of::<u32>()
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.head == NONE

@@ -62,6 +62,11 @@ impl Listeners {
         Listeners { table: (0..capacity).map(|_| None).collect(), made: 0 }
     }
 
+    /// Bytes for this capacity.
+    pub(super) const fn bytes(capacity: usize) -> usize {
+        capacity * size_of::<Option<Listener>>()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }

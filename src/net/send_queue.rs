@@ -59,6 +59,14 @@ impl SendTable {
         }
     }
 
+    /// Bytes of a table of this shape.
+    pub(super) const fn bytes(max_pieces: usize, builders: usize) -> usize {
+        // A piece list, a place for it here, and one among the cancelled.
+        let builder =
+            size_of::<Pieces>() + size_of::<Option<Box<Pieces>>>() + 2 * size_of::<usize>();
+        (max_pieces + NODES_PER_SEND) * size_of::<Node>() + builders * builder
+    }
+
     /// Whether another frame can be begun and then surely be queued.
     pub(super) fn has_room(&self) -> bool {
         let building = self.building - self.cancelled.count();

@@ -58,6 +58,11 @@ impl<T> Slots<T> {
         Slots { entries, free: if end == 0 { NONE } else { 0 }, len: 0 }
     }
 
+    /// Bytes of a table of this capacity.
+    pub const fn bytes(capacity: usize) -> usize {
+        capacity * size_of::<Slot<T>>()
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.len

@@ -29,6 +29,11 @@ impl Timers {
         }
     }
 
+    /// Bytes for this capacity.
+    pub const fn bytes(capacity: usize) -> usize {
+        capacity * (2 * size_of::<u32>() + size_of::<Instant>())
+    }
+
     /// The earliest deadline.
     #[inline]
     pub fn earliest(&self) -> Option<Instant> {

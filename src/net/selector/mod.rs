@@ -44,7 +44,7 @@ const ALARM: Token = Token(usize::MAX - 1);
 /// Edges taken with one call; what is more comes in the next turn.
 const EVENTS: usize = 1024;
 /// Frames that can be in the making at one time: one for each handler thread is usual.
-const BUILDERS: core::ops::RangeInclusive<usize> = 64..=1024;
+const BUILDERS: core::ops::RangeInclusive<usize> = 64..=256;
 
 /// The shape of a selector.
 #[derive(Debug)]
@@ -61,6 +61,24 @@ pub struct SelectorConfig {
     pub budget: TurnBudget,
     /// Where lines go.
     pub logger: Logger,
+}
+
+impl SelectorConfig {
+    /// Bytes that the selector's own tables take, all at its creation and none later. The poller's
+    /// few hundred bytes and the kernel's part of each socket come on top.
+    pub fn table_bytes(&self) -> usize {
+        let channels = self.max_channels;
+        Slots::<Channel>::bytes(channels)
+            + 5 * IndexList::bytes(channels)
+            + Timers::bytes(channels + self.max_listeners)
+            + Listeners::bytes(self.max_listeners)
+            + SendTable::bytes(self.max_pieces, self.builders())
+            + EVENTS * size_of::<mio::event::Event>()
+    }
+
+    fn builders(&self) -> usize {
+        self.max_channels.clamp(*BUILDERS.start(), *BUILDERS.end())
+    }
 }
 
 /// What a selector has done since its creation. The first seven are system calls.
@@ -150,7 +168,6 @@ impl Selector {
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let waiter = pool.add_waiter(waker.clone())?;
         let channels = config.max_channels;
-        let builders = channels.clamp(*BUILDERS.start(), *BUILDERS.end());
         // A turn that may do nothing would ask for another one for ever.
         let budget =
             TurnBudget { bytes: config.budget.bytes.max(1), notices: config.budget.notices.max(1) };
@@ -159,7 +176,7 @@ impl Selector {
             events: Events::with_capacity(EVENTS),
             channels: Slots::new(channels),
             listeners: Listeners::new(config.max_listeners),
-            sends: SendTable::new(config.max_pieces, builders),
+            sends: SendTable::new(config.max_pieces, config.builders()),
             send_queue_max: config.send_queue_max,
             ready: IndexList::new(channels),
             flush: IndexList::new(channels),
