@@ -350,7 +350,7 @@ fn closing_without_grace_leaves_nothing_open() {
     let topic = world.topic("t");
     let producer = world.producer(&[("linger.ms", "10000")]);
     assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
-    world.client.close(&mut world.net, Duration::ZERO, world.now);
+    world.client.close(&mut world.net, core::time::Duration::ZERO, world.now);
     assert_eq!(world.net.open().len(), 0);
     world.run();
     let outcomes = world.outcomes();

@@ -559,8 +559,11 @@ fn a_closed_consumer_is_silent() {
     let consumer = world.consumer(&[]);
     world.client.assign(consumer, &[(topic, 0, 0)], world.now).unwrap();
     world.run();
-    world.client.close_consumer(consumer, Duration::ZERO, world.now).unwrap();
-    assert_eq!(world.client.close_consumer(consumer, Duration::ZERO, world.now), Err(Error::Closed));
+    world.client.close_consumer(consumer, core::time::Duration::ZERO, world.now).unwrap();
+    assert_eq!(
+        world.client.close_consumer(consumer, core::time::Duration::ZERO, world.now),
+        Err(Error::Closed)
+    );
     let closed = world.client.assign(consumer, &[], world.now);
     assert_eq!(closed, Err(Error::Closed));
     world.run();
@@ -582,7 +585,7 @@ fn two_consumers_of_one_partition_do_not_disturb_each_other() {
     world.client.assign(second, &[(topic, 0, 8)], world.now).unwrap();
     world.run();
     assert_eq!(world.records().len(), 12);
-    world.client.close_consumer(first, Duration::ZERO, world.now).unwrap();
+    world.client.close_consumer(first, core::time::Duration::ZERO, world.now).unwrap();
     world.cluster.part("t", 0).put(batch(10, &["10"]));
     world.wake_fetches();
     world.advance(600 * MS);

@@ -633,7 +633,7 @@ fn no_permission_to_write_idempotently_ends_the_producer() {
     assert_eq!(world.failures(), [(Error::Kafka(31), -1, -1)]);
     assert_eq!(world.outcomes()[0].1, NotPersisted);
     assert_eq!(world.produce(producer, topic, 0, "b", 2), Err(Error::Kafka(31)));
-    world.client.close_producer(producer, Duration::ZERO, world.now).unwrap();
+    world.client.close_producer(producer, core::time::Duration::ZERO, world.now).unwrap();
     world.run();
     assert_eq!(world.take(|e| matches!(e, ClientEvent::Closed { owner: 100 })).len(), 1);
 }
@@ -662,7 +662,10 @@ fn close_gets_records_out_and_fails_what_is_late() {
     let (mut world, topic, producer) = with(&[("linger.ms", "10000")]);
     assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
     world.client.close_producer(producer, 1000 * MS, world.now).unwrap();
-    assert_eq!(world.client.close_producer(producer, Duration::ZERO, world.now), Err(Error::Closed));
+    assert_eq!(
+        world.client.close_producer(producer, core::time::Duration::ZERO, world.now),
+        Err(Error::Closed)
+    );
     assert_eq!(world.produce(producer, topic, 0, "b", 2), Err(Error::Closed));
     world.run();
     assert_eq!(world.outcomes(), [(vec![1], Persisted, None, 0)]);
