@@ -41,7 +41,8 @@ pub struct BrokerConfig {
     pub memory: Memory,
     /// The largest answer to a Fetch, in bytes of records (`fetch.max.bytes`).
     pub fetch_max_bytes: usize,
-    /// The largest request (`socket.request.max.bytes`); at most [`REQUEST_MAX_BYTES`].
+    /// The largest request (`socket.request.max.bytes`); more than [`REQUEST_MAX_BYTES`], such as
+    /// Kafka's default, is taken as that.
     pub request_max_bytes: usize,
     /// A connection ends when nothing happened for so long (`connections.max.idle.ms`); zero for
     /// never.
@@ -140,9 +141,14 @@ impl BrokerConfig {
 
     /// Whether the host answers this API.
     pub fn is_host_api(&self, key: i16) -> bool {
-        let Ok(key) = usize::try_from(key) else { return false };
-        self.host_apis.get(key / 64).is_some_and(|word| word >> (key % 64) & 1 == 1)
+        has_api(&self.host_apis, key)
     }
+}
+
+/// Whether an API is in a bit set such as [`BrokerConfig::host_apis`].
+pub(crate) fn has_api(set: &[u64; 2], key: i16) -> bool {
+    let Ok(key) = usize::try_from(key) else { return false };
+    set.get(key / 64).is_some_and(|word| word >> (key % 64) & 1 == 1)
 }
 
 fn is_cluster_id(id: &str) -> bool {
@@ -159,7 +165,8 @@ pub struct BrokerLimits {
     pub max_parked: usize,
     /// Topics.
     pub max_topics: usize,
-    /// Partitions of all topics.
+    /// Partitions of all topics; also no more than one for each 32 KiB of the log's memory, so that
+    /// each can have a block and half of the memory is left for those that are busy.
     pub max_partitions: usize,
     /// Pairs of an idempotent producer and a partition whose last batches are remembered.
     pub max_producers: usize,

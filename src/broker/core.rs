@@ -3,7 +3,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::BrokerStats;
-use super::config::{BrokerConfig, BrokerLimits};
+use super::config::{BrokerConfig, BrokerLimits, has_api};
 use super::log::producer_state::Producers;
 use super::log::{Fresh, LogMemory, MIN_LOG_BLOCK, block_size_for};
 use super::partition::Partition;
@@ -154,9 +154,7 @@ impl Core {
 
     /// Whether the host answers this API.
     pub(crate) fn is_host_api(&self, key: ApiKey) -> bool {
-        let Ok(key) = usize::try_from(key.0) else { return false };
-        let word = self.settings.host_apis.get(key / 64);
-        word.is_some_and(|word| word >> (key % 64) & 1 == 1)
+        has_api(&self.settings.host_apis, key.0)
     }
 
     /// A producer id that was never given out.

@@ -10,6 +10,7 @@ use super::scratch::Scratch;
 use super::{BrokerEvent, BrokerStats};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
+use crate::net::pool::MIN_BLOCK;
 use crate::net::slots::SlotId;
 use crate::net::{ChannelOptions, CloseReason, ConnId, Notice, Owner, Selectable};
 use crate::sync::Arc;
@@ -19,8 +20,9 @@ use core::time::Duration;
 /// How soon a closing broker looks again whether answers are written, which nobody announces.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The first receive block of a connection.
-const RECEIVE_FIRST: usize = 16 * 1024;
+/// The first receive block of a connection: the smallest there is, because a connection whose request
+/// waits holds one. The network takes larger ones where there is more to read.
+const RECEIVE_FIRST: usize = MIN_BLOCK;
 
 /// An embedded single-node broker. One thread at a time.
 #[derive(Debug)]
@@ -320,13 +322,10 @@ impl Broker {
         }
     }
 
+    /// The network has told already of peers that broke the framing.
     fn log_closed(&self, conn: ConnId, reason: CloseReason) {
-        let level = match reason {
-            CloseReason::PeerClosed | CloseReason::Idle | CloseReason::Io(_) => Level::Debug,
-            _ => Level::Warn,
-        };
         let line = format_args!("connection {:x} has ended: {}", conn.raw(), reason.text());
-        self.core.logger.line(level, line);
+        self.core.logger.line(Level::Debug, line);
     }
 
     /// Lets a connection go once its answers are written. Only while the broker closes.

@@ -11,6 +11,7 @@ mod offsets;
 mod oracle;
 mod produce;
 mod road;
+mod threads;
 
 use super::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
 use crate::logging::{Level, Logger};

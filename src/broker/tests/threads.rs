@@ -1,0 +1,106 @@
+//! The shared part under several threads, as handler threads of a reactor will use it.
+
+use super::*;
+use crate::broker::core::Core;
+use crate::broker::log::Take;
+use crate::broker::partition::{Append, Partition};
+use crate::net::SharedLease;
+use crate::protocol::records::BatchView;
+use crate::sync::{AtomicBool, Ordering};
+
+fn is_shared<T: Send + Sync>() {}
+fn is_sent<T: Send>() {}
+
+#[test]
+fn what_is_shared_may_be() {
+    is_shared::<Core>();
+    is_sent::<Broker>();
+}
+
+fn read(partition: &Partition, offset: i64, views: &mut [Option<SharedLease>]) -> Option<usize> {
+    let take = Take { places: views, limit: 50_000, one_anyway: true };
+    partition.read(|log| log.read(offset, take)).unwrap().ok().map(|(_, views)| views)
+}
+
+/// Writers, readers and somebody who deletes topics, with far less memory than is written: nobody
+/// waits for ever, each batch has its own offsets, and what is read is what was written.
+#[test]
+fn writers_readers_and_evictions() {
+    const PER_WRITER: usize = 1500;
+    let config = BrokerConfig { log_memory: 4 << 20, ..BrokerConfig::default() };
+    let core = Core::new(config, &BrokerLimits::default(), Logger::silent(), 1).unwrap();
+    let create = |name: &str| {
+        let topic = core.topics.create(name, 3, core.settings.topic, &core.random, &core.memory);
+        topic.unwrap()
+    };
+    let topic = create("t");
+    let done = AtomicBool::new(false);
+    let bytes = batch_of(3, 900, &Seal::default());
+    let write = |partition: &Arc<Partition>| loop {
+        match partition.append(&core, &BatchView::parse(&bytes).unwrap(), None) {
+            Append::Done { base_offset, .. } => return Some(base_offset),
+            Append::NoMemory => std::thread::yield_now(),
+            Append::Refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => return None,
+            other => panic!("{other:?}"),
+        }
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let (topic, write) = (&topic, &write);
+                scope.spawn(move || {
+                    let mut offsets = vec![];
+                    for i in 0..PER_WRITER {
+                        let partition = &topic.partitions[(writer + i) % 3];
+                        offsets.push((partition.number, write(partition).unwrap()));
+                    }
+                    offsets
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            let (mut batches, mut views) = (0, vec![None; 8]);
+            while !done.load(Ordering::Acquire) {
+                for partition in &topic.partitions {
+                    let start = partition.read(|log| log.start_offset()).unwrap();
+                    let Some(count) = read(partition, start, &mut views) else { continue };
+                    let mut expected = start;
+                    for view in views.iter_mut().take(count).filter_map(Option::take) {
+                        for batch in Batches::new(&view).map(Result::unwrap) {
+                            assert_eq!(batch.base_offset(), expected);
+                            assert!(batch.verify_crc());
+                            expected = batch.next_offset();
+                            batches += 1;
+                        }
+                    }
+                }
+            }
+            batches
+        });
+        let deleter = scope.spawn(|| {
+            let mut rounds = 0;
+            while !done.load(Ordering::Acquire) {
+                let other = create("other");
+                write(&other.partitions[rounds % 3]);
+                assert!(core.topics.remove(&other));
+                other.partitions.iter().for_each(|partition| partition.delete(&core));
+                core.topics.release(&other);
+                core.memory.forget_gone();
+                assert_eq!(write(&other.partitions[0]), None);
+                rounds += 1;
+            }
+            rounds
+        });
+        let mut offsets: Vec<_> = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
+        done.store(true, Ordering::Release);
+        assert!(reader.join().unwrap() > 0 && deleter.join().unwrap() > 0);
+        offsets.sort_unstable();
+        for (i, (number, offset)) in offsets.iter().enumerate() {
+            let expected = (i / PER_WRITER, (i % PER_WRITER) as i64 * 3);
+            assert_eq!((*number as usize, *offset), expected);
+        }
+    });
+    assert!(core.memory.evicted() > 0);
+    topic.partitions.iter().for_each(|partition| partition.delete(&core));
+    assert_eq!(core.memory.pool().in_use(), 0);
+}
