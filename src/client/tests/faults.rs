@@ -86,18 +86,19 @@ impl Run {
             _ => Act::Code(6),
         };
         match self.random.below(8) {
-            0..=2 => self.world.cluster.plan(key, [act]),
-            3 => self.world.kill(broker),
-            4 => self.world.hang_up(broker),
-            5 => {
+            0..=3 => self.world.cluster.plan(key, [act]),
+            // One broker is down at most, and not for long.
+            4 if self.world.down.is_empty() => self.world.kill(broker),
+            4 => self.world.down.clear(),
+            5 => self.world.hang_up(broker),
+            6 => {
                 let part = self.world.cluster.part("t", partition);
                 part.leader = broker;
                 part.epoch += 1;
             }
-            6 => {
+            _ => {
                 self.world.hold.insert(key.0);
             }
-            _ => self.world.revive(broker),
         }
     }
 
@@ -134,6 +135,7 @@ impl Run {
             0..=4 => self.produce(),
             5 | 6 => self.trouble(),
             7 => {
+                self.world.down.clear();
                 self.world.hold.clear();
                 self.world.release();
             }
@@ -145,7 +147,9 @@ impl Run {
             }
             _ => {}
         }
-        let ms = [0, 1, 5, 30, 200, 1000][self.random.below(6) as usize];
+        // Often shorter than an answer takes, so that several requests are under way.
+        let ms = [1, 3, 5, 8, 30, 600][self.random.below(6) as usize];
+        self.world.latency = [0, 15, 40][self.random.below(3) as usize] * MS;
         self.world.advance(ms * MS);
         self.collect();
     }
@@ -153,6 +157,7 @@ impl Run {
     /// All troubles end; time passes until everything is over.
     fn settle(&mut self) {
         self.world.hold.clear();
+        self.world.latency = core::time::Duration::ZERO;
         self.world.cluster.script.clear();
         (1..=3).for_each(|broker| self.world.revive(broker));
         self.world.release();
@@ -193,23 +198,22 @@ impl Run {
 
 fn run(seed: u64, producer: &[(&str, &str)], idempotent: bool) {
     let mut run = Run::new(seed, producer);
-    for _ in 0..150 {
+    for _ in 0..250 {
         run.step();
     }
     run.settle();
     run.check(idempotent);
-    let delivered = run.outcomes.values().filter(|o| **o == Outcome::Persisted).count();
-    assert!(delivered > 0);
+    assert!(run.outcomes.values().any(|outcome| *outcome == Outcome::Persisted));
 }
 
 fn seeds() -> core::ops::Range<u64> {
-    let count = std::env::var("KLOOP_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
+    let count = std::env::var("KLOOP_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
     0..count
 }
 
 #[test]
 fn with_idempotence_nothing_is_lost_repeated_or_reordered() {
-    let pairs = [("linger.ms", "3"), ("delivery.timeout.ms", "8000"), ("batch.size", "200")];
+    let pairs = [("linger.ms", "3"), ("delivery.timeout.ms", "3000"), ("batch.size", "200")];
     for seed in seeds() {
         let result = std::panic::catch_unwind(|| run(seed, &pairs, true));
         assert!(result.is_ok(), "seed {seed}");
@@ -219,7 +223,8 @@ fn with_idempotence_nothing_is_lost_repeated_or_reordered() {
 #[test]
 fn without_idempotence_nothing_is_lost() {
     let idempotence = ("enable.idempotence", "false");
-    let pairs = [("linger.ms", "3"), ("delivery.timeout.ms", "8000"), idempotence];
+    let delivery = ("delivery.timeout.ms", "3000");
+    let pairs = [("linger.ms", "3"), delivery, ("batch.size", "200"), idempotence];
     for seed in seeds() {
         let result = std::panic::catch_unwind(|| run(seed, &pairs, false));
         assert!(result.is_ok(), "seed {seed}");

@@ -38,8 +38,12 @@ pub(super) struct World {
     pub(super) keep_events: bool,
     /// An empty Fetch is answered at once instead of after its wait.
     pub(super) eager: bool,
+    /// How long a broker takes to read a request.
+    pub(super) latency: Duration,
     /// Fetches that wait for records: connection, request, until.
     parked: Vec<(ConnId, Request, Instant)>,
+    /// Requests that were not read yet.
+    unread: Vec<(ConnId, Request, Instant)>,
 }
 
 /// What a world is made of.
@@ -69,6 +73,16 @@ impl Default for Setup<'_> {
             shared: 8 << 20,
         }
     }
+}
+
+/// Takes those whose time has come, in their order.
+fn due(
+    waiting: &mut Vec<(ConnId, Request, Instant)>,
+    now: Instant,
+) -> Vec<(ConnId, Request, Instant)> {
+    let (due, rest) = waiting.drain(..).partition(|(_, _, until)| *until <= now);
+    *waiting = rest;
+    due
 }
 
 impl World {
@@ -101,7 +115,9 @@ impl World {
             held: Vec::new(),
             keep_events: false,
             eager: false,
+            latency: Duration::ZERO,
             parked: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -114,7 +130,7 @@ impl World {
     pub(super) fn run(&mut self) {
         for round in 0.. {
             assert!(round < 1000, "it never comes to rest: {:?}", self.log.lock());
-            let mut moved = self.accept();
+            let mut moved = false;
             while let Some((conn, notice)) = self.net.notices.pop_front() {
                 self.client.on_notice(&mut self.net, conn, notice, self.now);
                 moved = true;
@@ -122,6 +138,7 @@ impl World {
             moved |= self.client.wants_turn();
             self.client.turn(&mut self.net, self.now);
             moved |= self.serve();
+            moved |= self.accept();
             while !self.keep_events
                 && let Some(event) = self.client.next_event()
             {
@@ -166,20 +183,21 @@ impl World {
             while let Some(frame) = self.net.take_sent(conn) {
                 moved = true;
                 let request = Cluster::parse(self.broker_at(to), &frame);
-                if self.hold.contains(&request.key.0) {
-                    self.held.push((conn, request));
-                } else {
-                    self.answer(conn, &request);
-                }
+                // One after the other on each connection.
+                let before = self.unread.iter().filter(|(id, ..)| *id == conn).map(|u| u.2).max();
+                let until = self.now.at.after(self.latency).max(before.unwrap_or_default());
+                self.unread.push((conn, request, until));
             }
         }
-        let now = self.now.at;
-        let due: Vec<_> = {
-            let (due, rest) = self.parked.drain(..).partition(|(_, _, until)| *until <= now);
-            self.parked = rest;
-            due
-        };
-        for (conn, request, _) in due {
+        for (conn, request, _) in due(&mut self.unread, self.now.at) {
+            moved = true;
+            if self.hold.contains(&request.key.0) {
+                self.held.push((conn, request));
+            } else {
+                self.answer(conn, &request);
+            }
+        }
+        for (conn, request, _) in due(&mut self.parked, self.now.at) {
             moved = true;
             self.reply(conn, &request);
         }
@@ -236,8 +254,8 @@ impl World {
         let until = self.now.at.after(by);
         self.run();
         loop {
-            let parked = self.parked.iter().map(|(_, _, at)| *at).min();
-            let next = self.client.next_deadline().into_iter().chain(parked).min();
+            let waiting = self.parked.iter().chain(&self.unread).map(|(_, _, at)| *at).min();
+            let next = self.client.next_deadline().into_iter().chain(waiting).min();
             match next.filter(|at| *at <= until) {
                 Some(at) => self.set_time(at),
                 None => break,
@@ -258,6 +276,9 @@ impl World {
         let at = self.cluster.brokers[&broker];
         self.down.insert(at);
         self.hang_up(broker);
+        // What it had not read it never will.
+        self.unread.retain(|(_, request, _)| request.node != broker);
+        self.held.retain(|(_, request)| request.node != broker);
     }
 
     pub(super) fn hang_up(&mut self, broker: i32) {
