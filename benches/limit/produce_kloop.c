@@ -24,7 +24,7 @@ static uint64_t now_ns(void) {
 
 static kloop_engine *engine;
 static uint64_t settled;
-static int writable;
+static int writable = 1;
 
 static void turn(int64_t timeout) {
   kloop_event events[EVENTS];
