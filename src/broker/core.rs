@@ -128,6 +128,8 @@ impl Core {
                 after_max_ms: i64::MAX,
             },
         };
+        // A producer of a broker that was here before may still hold an id of its.
+        let first_producer_id = random.next() & 0xff_ffff_ffff;
         Ok(Core {
             settings,
             topics: Topics::new(limits.max_topics, max_partitions, random.hasher()),
@@ -137,7 +139,7 @@ impl Core {
             counts: Counts::default(),
             logger,
             advertised: Mutex::new(None),
-            next_producer_id: AtomicU64::new(0),
+            next_producer_id: AtomicU64::new(first_producer_id),
             appends: AtomicU64::new(0),
         })
     }

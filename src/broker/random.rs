@@ -1,4 +1,5 @@
 //! Random: ids and hash keys from the one seed that a broker is given.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::protocol::Uuid;
 use crate::sync::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
 //! Broker: its parts, its face to the engine, and its end. A request's road is in `serve`.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES};
 use super::connections::{Connections, State};

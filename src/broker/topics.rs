@@ -1,4 +1,5 @@
 //! Topics: the table of topics, by name and by id, and what a topic may be called.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::log::LogMemory;
 use super::partition::Partition;

@@ -1,4 +1,5 @@
 //! ListOffsets: the ends of partitions, and the offset that belongs to a time.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
 use crate::broker::core::Core;

@@ -1,6 +1,7 @@
 //! Metadata: this broker, and the topics that were asked for. A topic that is not there may be
 //! created at once, where Kafka creates it in the background and lets the client ask again: many
 //! programs that want an embedded broker count on it.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
 use crate::broker::core::Core;

@@ -1,5 +1,6 @@
 //! OffsetForLeaderEpoch: where an epoch ends. There is one epoch, 0, and it ends where the log
 //! ends; for any other the answer is that it is not known (KIP-320).
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
 use crate::broker::core::Core;

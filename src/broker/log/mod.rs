@@ -198,19 +198,19 @@ impl Log {
     ) -> Result<(usize, usize), OutOfRange> {
         let Some(mut at) = self.seek(offset)? else { return Ok((0, 0)) };
         let (mut bytes, mut views) = (0, 0);
-        for place in take.places {
-            let Some(segment) = self.segments.get_mut(at.segment) else { break };
+        while let Some(segment) = self.segments.get_mut(at.segment) {
             let cut = match segment.cut(at.position, take.limit.saturating_sub(bytes)) {
                 None if take.one_anyway && bytes == 0 => segment.one(at.position),
                 cut => cut,
             };
             let Some(cut) = cut else { break };
-            if cut.end == at.position {
-                break;
+            // A segment is empty if a batch that it was opened for was refused.
+            if cut.end > at.position {
+                let Some(place) = take.places.get_mut(views) else { break };
+                *place = Some(segment.share(at.position, cut.end));
+                bytes += cut.end - at.position;
+                views += 1;
             }
-            *place = Some(segment.share(at.position, cut.end));
-            bytes += cut.end - at.position;
-            views += 1;
             let all = cut.end == segment.len();
             at = Cursor { offset: cut.next_offset, position: cut.end, ..at };
             if !all || self.segments.last() == Some(at.segment) {

@@ -300,6 +300,38 @@ fn a_partition_drops_its_own_oldest_when_it_has_no_place_for_another_segment() {
     assert_eq!(read(&p, start, 1).unwrap().0, [start]);
 }
 
+/// Room that was made for batches which did not come leaves empty segments behind.
+#[test]
+fn empty_segments_are_passed_over() {
+    let core = core(64 << 20);
+    let p = partition(&core, "t");
+    let one = batch(1, 100, 5);
+    for len in [100, 60_000, 200_000, 1_000_000] {
+        assert!(p.make_room(&core, len));
+    }
+    assert_eq!(append(&core, &p, &one), 0);
+    // The block that is active now has room for no more than this.
+    for len in [1_040_000, 1_048_000] {
+        append(&core, &p, &batch(1, 500_000, 6));
+        assert!(p.make_room(&core, len));
+    }
+    assert_eq!(append(&core, &p, &one), 3);
+    let offsets = |offset| read(&p, offset, usize::MAX).unwrap().0;
+    assert_eq!(offsets(0), [0, 1, 2, 3]);
+    for offset in 0..4 {
+        assert_eq!(offsets(offset), (offset..4).collect::<Vec<_>>());
+        assert_eq!(read(&p, offset, 1).unwrap().0, [offset]);
+        let found = p.read(|log| log.batch_since(5)).unwrap().unwrap();
+        assert_eq!(BatchView::parse(&found).unwrap().base_offset(), 0);
+    }
+    let newest = p.read(|log| log.newest_batch()).unwrap().unwrap();
+    assert_eq!(BatchView::parse(&newest).unwrap().base_offset(), 1);
+    for n in 0..6 {
+        assert_eq!(p.read(|log| log.start_offset()), Ok([0, 0, 0, 0, 2, 3][n as usize]));
+        core.memory.recycle(p.evict(n).unwrap());
+    }
+}
+
 #[test]
 fn ten_thousand_batches_are_found_by_time() {
     let core = core(64 << 20);

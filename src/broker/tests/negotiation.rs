@@ -217,3 +217,40 @@ fn counts_are_held_against_the_bytes() {
         rig.assert_closed(conn, "array count");
     }
 }
+
+/// Random bodies behind good headers, for every version of every API.
+#[test]
+fn random_bodies() {
+    let mut rig = Rig::new();
+    let admin = rig.connect();
+    rig.create(admin, "t", 1);
+    let mut x = 3u64;
+    let mut random = move || {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (x >> 33) as usize
+    };
+    let mut conn = rig.connect();
+    for api in crate::broker::handlers::APIS {
+        for version in api.served_from..=api.max {
+            for _ in 0..150 {
+                let len = random() % 60;
+                // Small numbers are more often lengths, counts and versions that can be.
+                let body: Vec<u8> =
+                    (0..len).map(|_| (random() % [256, 3, 10][random() % 3]) as u8).collect();
+                if !rig.net.is_open(conn) {
+                    conn = rig.connect();
+                }
+                rig.net.put(conn, frame(api.key, version, 1, |w| w.bytes(&body)));
+                rig.turn();
+                rig.turn();
+                while rig.net.got(conn).is_some() {}
+                if rig.broker.stats().parked > 0 {
+                    rig.net.hang_up(conn);
+                    rig.turn();
+                }
+            }
+        }
+    }
+    assert_eq!(rig.broker.stats().panics, 0);
+    assert_eq!(rig.produce(admin, "t", 0, &batch(1)).error, ErrorCode::NONE);
+}

@@ -22,6 +22,28 @@ fn read(partition: &Partition, offset: i64, views: &mut [Option<SharedLease>]) -
     partition.read(|log| log.read(offset, take)).unwrap().ok().map(|(_, views)| views)
 }
 
+/// Reads from each partition's start until it is told to stop, and checks that what it gets is whole
+/// and without a gap; how many batches that were.
+fn read_along(partitions: &[Arc<Partition>], stop: &AtomicBool) -> usize {
+    let (mut batches, mut views) = (0, vec![None; 8]);
+    while !stop.load(Ordering::Acquire) {
+        for partition in partitions {
+            let start = partition.read(|log| log.start_offset()).unwrap();
+            let Some(count) = read(partition, start, &mut views) else { continue };
+            let mut expected = start;
+            for view in views.iter_mut().take(count).filter_map(Option::take) {
+                for batch in Batches::new(&view).map(Result::unwrap) {
+                    assert_eq!(batch.base_offset(), expected);
+                    assert!(batch.verify_crc());
+                    expected = batch.next_offset();
+                    batches += 1;
+                }
+            }
+        }
+    }
+    batches
+}
+
 /// Writers, readers and somebody who deletes topics, with far less memory than is written: nobody
 /// waits for ever, each batch has its own offsets, and what is read is what was written.
 #[test]
@@ -58,25 +80,7 @@ fn writers_readers_and_evictions() {
                 })
             })
             .collect();
-        let reader = scope.spawn(|| {
-            let (mut batches, mut views) = (0, vec![None; 8]);
-            while !done.load(Ordering::Acquire) {
-                for partition in &topic.partitions {
-                    let start = partition.read(|log| log.start_offset()).unwrap();
-                    let Some(count) = read(partition, start, &mut views) else { continue };
-                    let mut expected = start;
-                    for view in views.iter_mut().take(count).filter_map(Option::take) {
-                        for batch in Batches::new(&view).map(Result::unwrap) {
-                            assert_eq!(batch.base_offset(), expected);
-                            assert!(batch.verify_crc());
-                            expected = batch.next_offset();
-                            batches += 1;
-                        }
-                    }
-                }
-            }
-            batches
-        });
+        let reader = scope.spawn(|| read_along(&topic.partitions, &done));
         let deleter = scope.spawn(|| {
             let mut rounds = 0;
             while !done.load(Ordering::Acquire) {
