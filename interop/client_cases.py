@@ -102,6 +102,23 @@ def latest_by_example(cell, kloop):
     expect_same(got, [b"new %d" % i for i in range(first, number)])
 
 
+def through_proxy(cell, kloop):
+    """kcat and build/consumer through build/proxy, which stands before Apache Kafka."""
+    program = os.path.join(os.path.dirname(kloop.examples.consumer), "proxy")
+    proxy = cell.start([program, "-b", cell.address, "--listen", "127.0.0.1:0"])
+    while not proxy.output().endswith(b"\n"):
+        if time.monotonic() > cell.deadline or proxy.child.poll() is not None:
+            raise Failure("the proxy does not listen", tail_of(proxy.err_path))
+        time.sleep(0.01)
+    sent = value_lines(many_values()[:10_000])
+    kloop.java.produce(cell, cell.name + "-warm", sent[:1])
+    cell.address = proxy.output().decode().split()[2]
+    kloop.kcat.produce(cell, cell.name, sent)
+    expect_same(kloop.kcat.consume(cell, cell.name, "earliest", len(sent)), sent)
+    values = kloop.examples.consume(cell, cell.name, "earliest")
+    expect_same(value_lines(values), sent, "build/consumer")
+
+
 def random_keys(count):
     """Distinct random keys of 0 to 40 bytes."""
     source, keys = random.Random(11), {b"": None, b"\x00": None, b"\xff\xfe": None}
@@ -216,6 +233,7 @@ CLIENT_CASES = [
     ("consumer example from latest", latest_by_example, 30),
     ("100,000 lines of the producer example", many_out, 90),
     ("100,000 records for the consumer example", many_in, 90),
+    ("kcat through the proxy example", through_proxy, 60),
     ("partitions of 1,000 keys", partitions_of_keys, 40),
 ]
 KILL_CASE = ("broker killed in 200,000 records", broker_killed, 120)

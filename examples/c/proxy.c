@@ -5,7 +5,8 @@
  *   build/proxy -b BROKERS [--listen HOST:PORT]
  *
  * Prints `listening on HOST:PORT` once it takes connections. SIGTERM and SIGINT end it with status 0.
- * A frame of either side is at most 1 MiB: set fetch.max.bytes of the clients accordingly. */
+ * It advertises what Apache Kafka 4.x does, so that is what must be behind it. A frame of either side
+ * is at most 1 MiB: set fetch.max.bytes of the clients accordingly. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
