@@ -59,8 +59,8 @@ impl Client {
     /// events; `seed` feeds the jitter and the partitioner. All tables are taken here.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for limits that cannot be: none of the first five may be 0, and none may
-    /// be 2^24 or more.
+    /// [`Error::Invalid`] for limits that cannot be: nodes, topics, partitions and requests in flight
+    /// may not be 0, and nothing may be 2^24 or more.
     pub fn new(
         config: ClientConfig,
         limits: ClientLimits,
@@ -223,7 +223,7 @@ impl Client {
             Purpose::Produce { .. } => self.on_produce_lost(lane, request, code, answered, now),
             Purpose::Offsets(consumer) => self.on_offsets_lost(lane, consumer, now),
             Purpose::Fetch(consumer) => self.on_fetch_lost(lane, consumer, too_large, now),
-            Purpose::Raw(id) => self.on_raw_lost(id, code),
+            Purpose::Raw(id) => self.on_raw_lost(id, code, too_large),
         }
     }
 

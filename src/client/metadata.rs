@@ -251,6 +251,10 @@ impl Metadata {
         }
         let before = topic.state;
         topic.missing_since = None;
+        // A topic that is being created may have no partition yet.
+        if code.is_ok() && answer.partitions.is_empty() {
+            return Some(id);
+        }
         if !code.is_ok() {
             topic.state = TopicState::Refused(code);
             self.news |= before != topic.state;
@@ -262,7 +266,9 @@ impl Metadata {
         topic.id = answer.topic_id;
         topic.state = TopicState::Known;
         self.news |= before != TopicState::Known;
-        self.grow(id, answer.partitions.iter().map(|p| p.partition_index).max());
+        // Partitions are numbered from 0 without gaps: how many are named is how many there are,
+        // and a number beyond that is nothing to make room for.
+        self.grow(id, answer.partitions.len() as u32);
         for partition in answer.partitions {
             self.update_partition(id, &partition, epochs, recreated, &node);
         }
@@ -320,9 +326,8 @@ impl Metadata {
         }
     }
 
-    /// Makes room for a topic's partitions up to number `last`.
-    fn grow(&mut self, id: TopicId, last: Option<i32>) {
-        let count = last.and_then(|last| u32::try_from(last).ok()).map_or(0, |last| last + 1);
+    /// Makes room for `count` partitions of a topic.
+    fn grow(&mut self, id: TopicId, count: u32) {
         let free = (self.parts.len() - self.used_parts) as u32;
         let Some(topic) = self.topics.get_mut(id.0 as usize) else { return };
         let room: u32 = topic.ranges.iter().map(|range| range.1).sum();

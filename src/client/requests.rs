@@ -237,8 +237,9 @@ impl Client {
         self.end_request(id, Ok(body));
     }
 
-    pub(super) fn on_raw_lost(&mut self, id: SlotId, code: ErrorCode) {
+    pub(super) fn on_raw_lost(&mut self, id: SlotId, code: ErrorCode, too_large: bool) {
         let error = match code {
+            _ if too_large => Error::TooLarge,
             ErrorCode::REQUEST_TIMED_OUT => Error::Timeout,
             code => code.into(),
         };

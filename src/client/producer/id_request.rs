@@ -88,6 +88,10 @@ impl Client {
         };
         let throttle = answer.throttle_time_ms;
         let code = ErrorCode(answer.error_code);
+        if code.is_ok() && (answer.producer_id < 0 || answer.producer_epoch < 0) {
+            self.producer_id_failed(producer, now);
+            return Err("a producer id that is none");
+        }
         if code.is_ok() {
             let id = ProducerId { id: answer.producer_id, epoch: answer.producer_epoch };
             if let Some(p) = self.producers.get_mut(producer) {

@@ -1,6 +1,7 @@
 //! Cluster: brokers that answer by protocol structs, from a small model of topics and logs, and as
 //! a test's script says.
 
+use crate::client::random::Random;
 use crate::protocol::declare::{Array, ArrayWriter, Message};
 use crate::protocol::messages::*;
 use crate::protocol::records::{BatchView, Batches, set_base_offset};
@@ -35,6 +36,8 @@ pub(super) enum Act {
     WriteAndHangup,
     /// These bytes are the body.
     Body(Vec<u8>),
+    /// The answer with a few bytes changed or cut off, by this seed.
+    Damaged(u64),
     /// An answer with this much added to the correlation id.
     Correlation(i32),
     /// The connection ends because the answer is larger than a frame may be.
@@ -228,6 +231,10 @@ impl Cluster {
                 return Err(false);
             }
             Act::Body(body) => body,
+            Act::Damaged(seed) => match self.serve(request, 0, true) {
+                Some(body) => damage(body, seed),
+                None => return Ok(None),
+            },
             Act::Serve => match self.serve(request, 0, true) {
                 Some(body) => body,
                 None => return Ok(None),
@@ -522,6 +529,21 @@ pub(super) fn encode<'a, M: Message<'a>>(message: &M, version: i16) -> Vec<u8> {
     let n = w.finish().expect("an answer that can be written");
     assert_eq!(n, buf.len());
     buf
+}
+
+/// Changes some bytes, or cuts some off.
+pub(super) fn damage(mut bytes: Vec<u8>, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    if random.below(4) == 0 {
+        bytes.truncate(random.below(bytes.len() as u32 + 1) as usize);
+    }
+    for _ in 0..=random.below(3) {
+        let at = random.below(bytes.len() as u32) as usize;
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = [0, 1, 0x7f, 0x80, 0xff, random.below(256) as u8][random.below(6) as usize];
+        }
+    }
+    bytes
 }
 
 /// What a code is called, for messages of failed assertions.

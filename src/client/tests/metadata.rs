@@ -206,3 +206,16 @@ fn a_topic_that_grows_keeps_the_numbers_of_its_partitions() {
     world.advance(300 * MS);
     assert_eq!(world.client.metadata.count(a), 31, "as many as max_partitions leaves");
 }
+
+#[test]
+fn a_topic_without_partitions_is_not_known_yet() {
+    let mut world = World::new();
+    world.cluster.add_topic("t", &[]);
+    let topic = world.topic("t");
+    let producer = world.producer(&[]);
+    assert_eq!(world.produce(producer, topic, None, "a", 1), Ok(false));
+    world.cluster.add_topic("t", &[1]);
+    world.advance(1200 * MS);
+    assert_eq!(world.writables(), 1);
+    assert_eq!(world.produce(producer, topic, None, "a", 1), Ok(true));
+}

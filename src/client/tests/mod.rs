@@ -4,6 +4,7 @@
 mod cluster;
 mod connection;
 mod consumer;
+mod damage;
 mod faults;
 mod metadata;
 mod producer;

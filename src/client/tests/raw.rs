@@ -88,7 +88,7 @@ fn a_cancelled_request_ends_once() {
 #[test]
 fn a_lost_connection_and_a_late_answer_are_told_apart() {
     let mut world = world();
-    world.cluster.plan(ApiKey(DESCRIBE_CLUSTER), [Act::Hangup, Act::Silence]);
+    world.cluster.plan(ApiKey(DESCRIBE_CLUSTER), [Act::Hangup, Act::Silence, Act::TooLarge]);
     ask(&mut world, 1, 0, 1);
     world.run();
     assert_eq!(replies(&mut world), [(1, Err(Error::Kafka(13)), 0)]);
@@ -98,6 +98,9 @@ fn a_lost_connection_and_a_late_answer_are_told_apart() {
     ask(&mut world, 1, 0, 2);
     world.advance(31_000 * MS);
     assert_eq!(replies(&mut world), [(2, Err(Error::Timeout), 0)]);
+    ask(&mut world, 1, 0, 3);
+    world.advance(1000 * MS);
+    assert_eq!(replies(&mut world), [(3, Err(Error::TooLarge), 0)]);
 }
 
 #[test]
