@@ -1,11 +1,14 @@
 //! The client against a scripted cluster: frames in, frames out, time by hand, no sockets.
 #![allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 
+mod answers;
 mod cluster;
 mod connection;
 mod consumer;
+mod consumer_errors;
 mod damage;
 mod faults;
+mod idempotence;
 mod metadata;
 mod producer;
 mod raw;
