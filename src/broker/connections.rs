@@ -14,6 +14,8 @@ pub(crate) enum State {
     Blocked,
     /// Its request is parked.
     Parked(SlotId),
+    /// Its request is with a handler thread, or on the way.
+    Dispatched,
     /// Its request is with the host.
     Host(SlotId),
     /// Its last answers are being written.

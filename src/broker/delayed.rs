@@ -164,6 +164,13 @@ impl Delayed {
         }
     }
 
+    /// One request is ready.
+    pub(crate) fn wake_one(&mut self, id: SlotId) {
+        if self.parked.get(id).is_some() {
+            self.make_ready(id.index());
+        }
+    }
+
     /// Those who will not wait any longer are ready.
     pub(crate) fn wake_due(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop_due(now) {

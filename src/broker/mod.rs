@@ -29,6 +29,9 @@
 //! connections, parked requests and events belong to whoever owns the connection. An append reaches
 //! those who wait for it only as a list of partitions (`scratch::Appended`).
 //!
+//! **On threads of its own** ([`Reactor`]): each processor is a [`Broker`] of this same code over a
+//! shared `Core`, whose handlers run elsewhere: see `dispatch` and [`reactor`].
+//!
 //! **Lock order.** The topic table, then a partition; then, each alone and last, the producers, the
 //! log's memory, the advertised address. No lock is held over encoding an answer, over I/O, or over
 //! another of its rank: a Produce takes its partitions one after another, and memory is taken (which
@@ -51,6 +54,7 @@ pub mod config;
 mod connections;
 mod core;
 mod delayed;
+mod dispatch;
 mod epoch;
 mod events;
 mod handlers;
@@ -58,6 +62,7 @@ mod host;
 mod log;
 mod partition;
 mod random;
+pub mod reactor;
 mod request;
 mod scratch;
 mod serve;
@@ -68,6 +73,7 @@ mod topic_settings;
 mod topics;
 
 pub use config::{BrokerConfig, BrokerLimits};
+pub use reactor::{Reactor, ReactorConfig};
 pub use server::Broker;
 
 use crate::net::slots::SlotId;

@@ -175,6 +175,16 @@ impl Scratch {
         }
     }
 
+    /// What a processor needs, whose requests are run by others: the lists of partitions.
+    pub(crate) fn without_handlers(max_partitions: usize) -> Self {
+        Scratch {
+            parts: Box::new([]),
+            topics: Box::new([]),
+            met: Met { round: 0, last: Box::new([]) },
+            ..Scratch::new(0, max_partitions)
+        }
+    }
+
     /// Lets go of what the last request left here.
     pub(crate) fn clear(&mut self) {
         self.views.iter_mut().for_each(|view| *view = None);

@@ -22,7 +22,7 @@ use crate::time::{Instant, Moment};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What became of a request.
-enum Ran {
+pub(super) enum Ran {
     /// It was handled; there is an answer, or none is wanted.
     Handled(Option<SendBuilder>),
     /// It is for the host, and its body begins there.
@@ -31,11 +31,11 @@ enum Ran {
 
 /// When a request is handled.
 #[derive(Clone, Copy)]
-struct When {
-    arrived: Instant,
-    now: Moment,
+pub(super) struct When {
+    pub(super) arrived: Instant,
+    pub(super) now: Moment,
     /// It must be answered now.
-    hurry: bool,
+    pub(super) hurry: bool,
 }
 
 impl Broker {
@@ -105,6 +105,9 @@ impl Broker {
         frame: SharedLease,
         now: Moment,
     ) {
+        if self.dispatch.is_some() {
+            return self.hand_off(net, conn, frame, now.at);
+        }
         let mut when = When { arrived: now.at, now, hurry: self.is_closing() };
         let Some(mut ran) = self.run(net, conn, &frame, when) else { return };
         if let Err(Stop::Park { until, on }) = ran {
@@ -139,6 +142,9 @@ impl Broker {
 
     /// Handles a parked request anew.
     fn resume<N: Selectable>(&mut self, net: &mut N, id: SlotId, now: Moment) {
+        if self.dispatch.is_some() {
+            return self.hand_off_parked(net, id);
+        }
         let Some(parked) = self.delayed.get(id) else { return };
         let (conn, frame, arrived) = (parked.conn, parked.frame.clone(), parked.arrived);
         self.counts.wakes += 1;
@@ -154,7 +160,7 @@ impl Broker {
     }
 
     /// Reads a connection again that waited, unless it waits anew or is gone.
-    fn release<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
+    pub(super) fn release<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
         if self.connections.state(conn) != Some(State::Ready) {
             return;
         }
@@ -190,7 +196,7 @@ impl Broker {
         }
     }
 
-    fn conclude<N: Selectable>(
+    pub(super) fn conclude<N: Selectable>(
         &mut self,
         net: &mut N,
         conn: ConnId,
@@ -227,12 +233,12 @@ impl Broker {
     }
 
     /// Ends a connection behind the answers that it has coming.
-    fn end<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
+    pub(super) fn end<N: Selectable>(&mut self, net: &mut N, conn: ConnId) {
         net.close_after_flush(conn);
         self.forget(conn);
     }
 
-    fn complain<N: Selectable>(
+    pub(super) fn complain<N: Selectable>(
         &self,
         net: &N,
         conn: ConnId,
@@ -330,7 +336,7 @@ impl Broker {
 }
 
 /// Finds the handler of a request and runs it.
-fn run(
+pub(super) fn run(
     core: &Core,
     scratch: &mut Scratch,
     frame: &[u8],

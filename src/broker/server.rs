@@ -5,8 +5,10 @@ use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES};
 use super::connections::{Connections, State};
 use super::core::Core;
 use super::delayed::{Delayed, Source};
+use super::dispatch::{Dispatch, LOOK};
 use super::events::{EventSource, Events};
 use super::host::{HostRequest, HostRequests, Phase};
+use super::reactor::Base;
 use super::scratch::Scratch;
 use super::{BrokerEvent, BrokerStats};
 use crate::error::Error;
@@ -17,9 +19,6 @@ use crate::net::{ChannelOptions, CloseReason, ConnId, Notice, Owner, Selectable}
 use crate::sync::Arc;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
-
-/// How soon a closing broker looks again whether answers are written, which nobody announces.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// The first receive block of a connection: the smallest there is, because a connection whose request
 /// waits holds one. The network takes larger ones where there is more to read.
@@ -35,6 +34,8 @@ pub struct Broker {
     pub(super) host: HostRequests,
     pub(super) events: Events,
     pub(super) counts: Counts,
+    /// Set if requests are run by other threads.
+    pub(super) dispatch: Option<Dispatch>,
     options: ChannelOptions,
     owner_value: u64,
     max_connections: usize,
@@ -78,14 +79,7 @@ impl Broker {
         logger: Logger,
         seed: u64,
     ) -> Result<Broker, Error> {
-        let options = ChannelOptions {
-            owner,
-            receive_max: config.request_max_bytes.min(REQUEST_MAX_BYTES),
-            receive_first: RECEIVE_FIRST,
-            max_idle: config.max_idle,
-            send_buffer: config.send_buffer,
-            receive_buffer: config.receive_buffer,
-        };
+        let options = channel_options(&config, owner);
         let (tells_lives, max_connections) = (config.events, config.max_connections);
         let core = Core::new(config, &limits, logger, seed)?;
         let partitions = core.topics.max_partitions();
@@ -96,6 +90,7 @@ impl Broker {
             host: HostRequests::new(limits.max_host_requests),
             events: Events::new(limits.max_connections, limits.max_host_requests),
             counts: Counts::default(),
+            dispatch: None,
             log_returns: core.memory.pool().returns(),
             core: Arc::new(core),
             options,
@@ -104,6 +99,45 @@ impl Broker {
             tells_lives,
             end: End::Open,
         })
+    }
+
+    /// The broker of one processor: a shared core, and requests that other threads run.
+    pub(super) fn dispatching(
+        core: Arc<Core>,
+        connections: usize,
+        options: ChannelOptions,
+        dispatch: Dispatch,
+    ) -> Broker {
+        let partitions = core.topics.max_partitions();
+        Broker {
+            scratch: Scratch::without_handlers(partitions),
+            connections: Connections::new(connections),
+            // A place for each connection: whatever has no room waits here.
+            delayed: Delayed::new(connections, partitions),
+            host: HostRequests::new(0),
+            events: Events::new(connections, 0),
+            counts: Counts::default(),
+            dispatch: Some(dispatch),
+            log_returns: core.memory.pool().returns(),
+            core,
+            options,
+            owner_value: 0,
+            max_connections: connections,
+            tells_lives: false,
+            end: End::Open,
+        }
+    }
+
+    /// What a reactor goes on with.
+    pub(super) fn base(&self) -> Base {
+        let max_connections = self.max_connections.min(self.connections.capacity());
+        Base { core: Arc::clone(&self.core), options: self.options, max_connections }
+    }
+
+    /// Whether it never had a connection and does not close.
+    pub fn is_fresh(&self) -> bool {
+        let counts = &self.counts;
+        self.end == End::Open && counts.accepted == 0 && self.connections.len() == 0
     }
 
     /// What the selector gives each connection of this broker.
@@ -145,6 +179,7 @@ impl Broker {
             self.delayed.wake(Source::LogMemory);
         }
         self.delayed.wake_due(now.at);
+        self.drain_board();
         // Batches that waited for memory come first, so that readers see them in this turn.
         self.serve_ready(net, now);
         self.deliver_appends();
@@ -169,7 +204,9 @@ impl Broker {
         let appended = !self.scratch.appended.is_empty() && self.delayed.len() > 0;
         let freed = self.delayed.is_awaited(Source::LogMemory)
             && self.core.memory.pool().returns() != self.log_returns;
-        appended || freed || self.delayed.has_ready()
+        let posted = self.delayed.len() > 0
+            && self.dispatch.as_ref().is_some_and(|dispatch| dispatch.is_board_dirty());
+        appended || freed || posted || self.delayed.has_ready()
     }
 
     /// Whether there is an event to take.
@@ -234,6 +271,23 @@ impl Broker {
 
     /// Counts since creation, and what is held now.
     pub fn stats(&self) -> BrokerStats {
+        let core = self.core.stats();
+        BrokerStats {
+            topics: core.topics,
+            partitions: core.partitions,
+            batches_in: core.batches_in,
+            bytes_in: core.bytes_in,
+            bytes_out: core.bytes_out,
+            duplicates: core.duplicates,
+            evicted: core.evicted,
+            log_in_use: core.log_in_use,
+            log_total: core.log_total,
+            ..self.own_stats()
+        }
+    }
+
+    /// What is counted outside of handlers.
+    pub(super) fn own_stats(&self) -> BrokerStats {
         BrokerStats {
             connections: self.connections.len() as u64,
             accepted: self.counts.accepted,
@@ -244,7 +298,7 @@ impl Broker {
             host_requests: self.host.len() as u64,
             wakes: self.counts.wakes,
             panics: self.counts.panics,
-            ..self.core.stats()
+            ..BrokerStats::default()
         }
     }
 
@@ -262,6 +316,7 @@ impl Broker {
                 format_args!("connection {:x} is refused: there is no place for it", conn.raw()),
             );
             net.close(conn);
+            self.count_gone();
             return;
         }
         self.counts.accepted += 1;
@@ -273,6 +328,7 @@ impl Broker {
     /// Forgets a connection that is gone, and its request with it.
     pub(super) fn forget(&mut self, conn: ConnId) {
         let Some(state) = self.connections.remove(conn) else { return };
+        self.count_gone();
         match state {
             State::Parked(id) => {
                 self.delayed.remove(id);
@@ -281,13 +337,19 @@ impl Broker {
                 self.host.remove(id);
                 self.delayed.wake(Source::Room);
             }
-            State::Ready | State::Blocked | State::Ending => {}
+            State::Ready | State::Blocked | State::Dispatched | State::Ending => {}
         }
         while let Some(id) = self.host.dropped(conn) {
             self.host_answer_sent(id);
         }
         if self.tells_lives {
             self.events.gone(conn);
+        }
+    }
+
+    fn count_gone(&self) {
+        if let Some(dispatch) = &self.dispatch {
+            dispatch.forget_one();
         }
     }
 
@@ -354,5 +416,17 @@ impl Broker {
         } else {
             self.end = End::Closing { by, look: now.at.after(LOOK).min(by) };
         }
+    }
+}
+
+/// What the selector gives each connection of a broker.
+pub(super) fn channel_options(config: &BrokerConfig, owner: Owner) -> ChannelOptions {
+    ChannelOptions {
+        owner,
+        receive_max: config.request_max_bytes.min(REQUEST_MAX_BYTES),
+        receive_first: RECEIVE_FIRST,
+        max_idle: config.max_idle,
+        send_buffer: config.send_buffer,
+        receive_buffer: config.receive_buffer,
     }
 }

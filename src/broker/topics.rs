@@ -93,6 +93,11 @@ impl Topics {
         Topics { table: Mutex::new(table), hasher, max_partitions }
     }
 
+    /// Topics at most.
+    pub(crate) fn max_topics(&self) -> usize {
+        self.table.lock().slots.capacity()
+    }
+
     /// Partitions at most.
     pub(crate) fn max_partitions(&self) -> usize {
         self.max_partitions

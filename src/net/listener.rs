@@ -89,9 +89,20 @@ impl Listeners {
         backlog: i32,
         options: &ChannelOptions,
     ) -> Result<(ListenerId, SocketAddr), Error> {
+        let socket = socket::listen(at, backlog, Options::of(options))?;
+        self.adopt(registry, socket, options)
+    }
+
+    /// Registers a socket that listens and does not block.
+    pub(super) fn adopt(
+        &mut self,
+        registry: &Registry,
+        socket: std::net::TcpListener,
+        options: &ChannelOptions,
+    ) -> Result<(ListenerId, SocketAddr), Error> {
         let place = self.table.iter().position(Option::is_none);
         let place = place.ok_or(Error::Exhausted("listeners"))?;
-        let mut socket = TcpListener::from_std(socket::listen(at, backlog, Options::of(options))?);
+        let mut socket = TcpListener::from_std(socket);
         let bound = socket.local_addr()?;
         registry.register(&mut socket, Token(place), Interest::READABLE)?;
         let id = ListenerId(self.made);
@@ -101,13 +112,18 @@ impl Listeners {
         Ok((id, bound))
     }
 
-    /// Closes a listener; the place that it had. An id that names none is ignored.
-    pub(super) fn remove(&mut self, registry: &Registry, id: ListenerId) -> Option<usize> {
+    /// Takes a listener out: the place that it had, and its socket, which listens on. An id that
+    /// names none is ignored.
+    pub(super) fn remove(
+        &mut self,
+        registry: &Registry,
+        id: ListenerId,
+    ) -> Option<(usize, std::net::TcpListener)> {
         let place = self.table.iter().position(|l| l.as_ref().is_some_and(|l| l.id == id))?;
         let mut listener = self.table[place].take()?;
-        // It is closed right after, which takes it out of the poller as well; a failure is no news.
+        // It fails only for a socket that is not in the poller, which is what is wanted.
         let _ = registry.deregister(&mut listener.socket);
-        Some(place)
+        Some((place, listener.socket.into()))
     }
 }
 

@@ -14,6 +14,7 @@
 //! place as [`SharedLease`]s and keep the block alive. A send is a scratch block of encoded headers
 //! with shared pieces between; each piece is dropped when the kernel has its last byte.
 
+pub mod acceptor;
 mod channel;
 mod channel_state;
 mod list;

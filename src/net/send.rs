@@ -76,6 +76,21 @@ impl SendBuilder {
         SendBuilder { block: Some(block), pieces: Some(pieces), at: SIZE as u32, limit, shared: 0 }
     }
 
+    /// The same frame in a larger block of its own; `None`, and the send cancelled, if the block does
+    /// not hold `room` and the size bytes. Only before anything was written into it.
+    pub fn moved_to(mut self, lease: Lease, room: usize) -> Option<SendBuilder> {
+        debug_assert!(self.is_empty());
+        if lease.len() < room.checked_add(SIZE)? {
+            return None;
+        }
+        Some(SendBuilder::new(lease.into_append(), self.pieces.take()?, room))
+    }
+
+    /// How much room for encoding is left.
+    pub fn room(&self) -> usize {
+        (self.limit - self.at) as usize
+    }
+
     /// The room that is left for encoding.
     #[inline]
     pub fn scratch(&mut self) -> &mut [u8] {

@@ -242,7 +242,7 @@ impl BufferPool {
     ///
     /// # Errors
     /// [`Error::Exhausted`] if 64 selectors share the pool already.
-    pub(super) fn add_waiter(&self, waker: Waker) -> Result<usize, Error> {
+    pub(crate) fn add_waiter(&self, waker: Waker) -> Result<usize, Error> {
         let mut waiters = self.inner.waiters.lock();
         let free = waiters.iter().position(Option::is_none);
         let place = free.ok_or(Error::Exhausted("selectors that share one buffer pool"))?;
@@ -251,13 +251,13 @@ impl BufferPool {
     }
 
     /// Undoes [`BufferPool::add_waiter`].
-    pub(super) fn forget_waiter(&self, place: usize) {
+    pub(crate) fn forget_waiter(&self, place: usize) {
         self.inner.waiters.lock()[place] = None;
     }
 
     /// Asks for one wake when a block comes home. Whoever calls it compares
     /// [`BufferPool::returns`] afterwards, for the block that came home just before.
-    pub(super) fn await_return(&self) {
+    pub(crate) fn await_return(&self) {
         self.inner.waiting.store(true, Ordering::SeqCst);
     }
 }

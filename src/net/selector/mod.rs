@@ -357,9 +357,15 @@ impl Selector {
 
     /// Stops listening. Channels taken there live on.
     pub fn unlisten(&mut self, listener: ListenerId) {
-        if let Some(place) = self.listeners.remove(self.poll.registry(), listener) {
-            self.timers.clear(self.channels.capacity() + place);
-        }
+        drop(self.release_listener(listener));
+    }
+
+    /// Takes a listener out: its socket listens on, for a thread that takes its connections. `None`
+    /// for an id that names none.
+    pub fn release_listener(&mut self, listener: ListenerId) -> Option<std::net::TcpListener> {
+        let (place, socket) = self.listeners.remove(self.poll.registry(), listener)?;
+        self.timers.clear(self.channels.capacity() + place);
+        Some(socket)
     }
 
     /// Whether a turn has something to do without any new edge.

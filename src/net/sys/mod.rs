@@ -1,5 +1,6 @@
 //! What mio and std lack: socket options, `sendmsg` without SIGPIPE, level-triggered eventfd and
-//! timerfd.
+//! timerfd, signal masks and affinity of threads.
 
 pub(super) mod level;
 pub(super) mod socket;
+pub(crate) mod threads;

@@ -1,0 +1,338 @@
+//! Dispatch: how the broker of a processor has its requests run by other threads: frame → request
+//! channel → handler thread → response queue → answer, or a place to wait.
+//!
+//! A connection is muted from the moment its request is handed over to the moment it is answered, so
+//! it has at most one request on the way, and answers leave in order. Whatever has no room now (the
+//! channel, the answer's memory, the connection's queue) waits in `Delayed` for [`Source::Room`];
+//! the network thread itself never waits.
+//!
+//! **No append is missed.** A long poll is looked at by a handler while appends go on elsewhere. Each
+//! append sets the partition's bit in every processor's board; a processor that drains its board
+//! notes per partition in which drain that was. A request carries the number of the last drain before
+//! it was handed over: when it comes back to be parked, a partition drained later than that means
+//! that it is looked at again.
+#![deny(clippy::disallowed_types, clippy::disallowed_macros)]
+
+use super::answer::Begin;
+use super::connections::State;
+use super::delayed::Source;
+use super::reactor::mailbox::Mailbox;
+use super::reactor::{Reply, Request, Response, Shared};
+use super::request::{Stop, WaitFor};
+use super::serve::{Ran, When};
+use super::server::Broker;
+use crate::logging::Level;
+use crate::net::pool::Priority;
+use crate::net::{BufferPool, ConnId, Selectable, SendBuilder, SendRefused, SharedLease};
+use crate::sync::{Arc, Ordering};
+use crate::time::{Instant, Moment};
+use core::time::Duration;
+use std::net::SocketAddr;
+
+/// Room that each request gets for its answer: enough for a Produce and for a Fetch of a few
+/// partitions. A handler that needs more takes a block of its own.
+const ROOM: usize = 512;
+
+/// A processor's side of the request channel.
+#[derive(Debug)]
+pub(super) struct Dispatch {
+    shared: Arc<Shared>,
+    processor: usize,
+    /// Requests handed over whose responses were not taken.
+    in_flight: usize,
+    /// A request found no place in the channel, or too many were on the way.
+    refused: bool,
+    /// Drains of the board so far, and in which of them each partition was met last.
+    drains: u64,
+    drained_at: Box<[u64]>,
+}
+
+impl Dispatch {
+    /// The side of the processor with this number.
+    pub(super) fn new(shared: Arc<Shared>, processor: usize) -> Self {
+        let partitions = shared.core.topics.max_partitions();
+        Dispatch {
+            shared,
+            processor,
+            in_flight: 0,
+            refused: false,
+            drains: 0,
+            drained_at: (0..partitions).map(|_| 0).collect(),
+        }
+    }
+
+    fn mailbox(&self) -> Option<&Mailbox> {
+        self.shared.mailboxes.get(self.processor)
+    }
+
+    /// Whether the board has something that was not drained.
+    pub(super) fn is_board_dirty(&self) -> bool {
+        self.mailbox().is_some_and(|mailbox| mailbox.board.is_dirty())
+    }
+
+    /// A connection of this processor is gone.
+    pub(super) fn forget_one(&self) {
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Puts a request into the channel; gives it back if there is no room.
+    fn push(&mut self, request: Request) -> Result<(), Request> {
+        let Some(mailbox) = self.shared.mailboxes.get(self.processor) else { return Err(request) };
+        if self.in_flight >= mailbox.responses.capacity() {
+            self.refused = true;
+            return Err(request);
+        }
+        if let Err(request) = self.shared.requests.push(request) {
+            // Whoever takes one out after this looks at the flag; one taken out before this made
+            // room for the second attempt.
+            mailbox.wants_room.store(true, Ordering::SeqCst);
+            self.refused = true;
+            self.shared.requests.push(request)?;
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Response> {
+        let response = self.mailbox()?.responses.pop()?;
+        self.in_flight -= 1;
+        Some(response)
+    }
+
+    /// Whether there may be room again for requests that were refused.
+    fn take_room(&mut self, popped: bool) -> bool {
+        let signalled = self.mailbox().is_some_and(|m| !m.wants_room.load(Ordering::SeqCst));
+        self.refused && (popped || signalled) && core::mem::replace(&mut self.refused, false)
+    }
+}
+
+impl Broker {
+    /// Hands a request to the handlers, or lets it wait until there is room.
+    pub(super) fn hand_off<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        conn: ConnId,
+        frame: SharedLease,
+        arrived: Instant,
+    ) {
+        net.mute(conn);
+        self.offer(net, (conn, frame, arrived), ROOM, self.is_closing());
+    }
+
+    /// Hands a parked request over anew.
+    pub(super) fn hand_off_parked<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: crate::net::slots::SlotId,
+    ) {
+        let Some(parked) = self.delayed.remove(id) else { return };
+        self.counts.wakes += 1;
+        let asked = (parked.conn, parked.frame, parked.arrived);
+        self.offer(net, asked, ROOM, self.is_closing());
+    }
+
+    fn offer<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        (conn, frame, arrived): (ConnId, SharedLease, Instant),
+        room: usize,
+        hurry: bool,
+    ) {
+        self.drain_board();
+        let send = match net.begin_send(conn, room) {
+            Ok(send) => send,
+            // The notice of its end is on the way.
+            Err(SendRefused::Stale) => return self.connections.set(conn, State::Ready),
+            Err(SendRefused::Full | SendRefused::NoMemory) => {
+                return self.wait_for_room(net, conn, frame, arrived);
+            }
+        };
+        let Some(dispatch) = &mut self.dispatch else { return };
+        let (processor, seen) = (dispatch.processor, dispatch.drains);
+        let request = Request { processor, conn, frame, send, arrived, hurry, seen };
+        match dispatch.push(request) {
+            Ok(()) => self.connections.set(conn, State::Dispatched),
+            Err(request) => self.wait_for_room(net, conn, request.frame, arrived),
+        }
+    }
+
+    fn wait_for_room<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        conn: ConnId,
+        frame: SharedLease,
+        arrived: Instant,
+    ) {
+        let (until, on) = (Instant::FAR, WaitFor::Room);
+        match self.delayed.park(conn, frame, arrived, (until, on), &[]) {
+            Some(id) => self.connections.set(conn, State::Parked(id)),
+            // There is a place for each connection.
+            None => self.end(net, conn),
+        }
+    }
+
+    /// Takes what the handlers have done, and room that they made.
+    pub(super) fn take_responses<N: Selectable>(&mut self, net: &mut N, now: Moment) {
+        let mut popped = false;
+        while let Some(response) = self.dispatch.as_mut().and_then(Dispatch::pop) {
+            popped = true;
+            self.take_response(net, response, now);
+        }
+        if self.dispatch.as_mut().is_some_and(|dispatch| dispatch.take_room(popped)) {
+            self.delayed.wake(Source::Room);
+        }
+    }
+
+    fn take_response<N: Selectable>(&mut self, net: &mut N, response: Response, now: Moment) {
+        let Response { conn, frame, arrived, seen, log_returns, hurry, reply } = response;
+        if self.connections.state(conn) != Some(State::Dispatched) {
+            // It is gone; what was answered goes with it.
+            return;
+        }
+        let when = When { arrived, now, hurry };
+        let ran = match reply {
+            Reply::Answer(send) => Ok(Ran::Handled(send)),
+            Reply::Close(why) => Err(Stop::Close(why)),
+            Reply::Panicked => {
+                self.counts.panics += 1;
+                self.complain(net, conn, &frame, Level::Error, "its handler panicked");
+                return self.end(net, conn);
+            }
+            Reply::NoMemory { room } => {
+                return self.offer(net, (conn, frame, arrived), room.max(ROOM), hurry);
+            }
+            Reply::Appends { until, watch: Some(watch) } => {
+                return self.park_for_appends(net, (conn, frame, arrived), until, &watch, seen);
+            }
+            // There was no memory to say what it waits for: it is answered with what there is.
+            Reply::Appends { watch: None, .. } => {
+                return self.offer(net, (conn, frame, arrived), ROOM, true);
+            }
+            Reply::LogMemory { until } => {
+                return self.park_for_memory(net, (conn, frame, arrived), until, log_returns);
+            }
+        };
+        self.connections.set(conn, State::Ready);
+        self.conclude(net, conn, &frame, ran, when);
+        self.release(net, conn);
+    }
+
+    fn park_for_appends<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        (conn, frame, arrived): (ConnId, SharedLease, Instant),
+        until: Instant,
+        watch: &[u8],
+        seen: u64,
+    ) {
+        if let Some(mailbox) = self.dispatch.as_ref().and_then(|dispatch| dispatch.mailbox()) {
+            // Before the board is drained: an append after that finds the flag.
+            mailbox.awaits_appends.store(true, Ordering::SeqCst);
+        }
+        self.drain_board();
+        self.scratch.watch.clear();
+        let mut missed = self.is_closing();
+        for index in watch.as_chunks::<4>().0 {
+            let partition = u32::from_ne_bytes(*index);
+            self.scratch.watch.add(partition);
+            let drained = self.dispatch.as_ref().and_then(|d| d.drained_at.get(partition as usize));
+            missed |= drained.is_some_and(|at| *at > seen);
+        }
+        let watch = self.scratch.watch.get();
+        match self.delayed.park(conn, frame, arrived, (until, WaitFor::Appends), watch) {
+            Some(id) => {
+                self.connections.set(conn, State::Parked(id));
+                if missed {
+                    self.delayed.wake_one(id);
+                }
+            }
+            None => self.end(net, conn),
+        }
+    }
+
+    fn park_for_memory<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        (conn, frame, arrived): (ConnId, SharedLease, Instant),
+        until: Instant,
+        log_returns: u64,
+    ) {
+        match self.delayed.park(conn, frame, arrived, (until, WaitFor::LogMemory), &[]) {
+            Some(id) => {
+                self.connections.set(conn, State::Parked(id));
+                let pool = self.core.memory.pool();
+                pool.await_return();
+                if pool.returns() != log_returns || self.is_closing() {
+                    self.delayed.wake_one(id);
+                }
+            }
+            None => self.end(net, conn),
+        }
+    }
+
+    /// Takes from the board which partitions were appended to; those who wait for them are ready.
+    pub(super) fn drain_board(&mut self) {
+        let Some(dispatch) = &mut self.dispatch else { return };
+        let Some(mailbox) = dispatch.shared.mailboxes.get(dispatch.processor) else { return };
+        if !mailbox.board.take_dirty() {
+            return;
+        }
+        dispatch.drains += 1;
+        let (drains, drained_at) = (dispatch.drains, &mut dispatch.drained_at);
+        let appended = &mut self.scratch.appended;
+        mailbox.board.take(|partition| {
+            if let Some(at) = drained_at.get_mut(partition as usize) {
+                *at = drains;
+            }
+            appended.note(partition);
+        });
+        self.deliver_appends();
+    }
+
+    /// The end of a processor's turn: nobody is woken for appends while nobody waits.
+    pub(super) fn end_turn(&mut self) {
+        let Some(mailbox) = self.dispatch.as_ref().and_then(Dispatch::mailbox) else { return };
+        if self.delayed.len() == 0 {
+            mailbox.awaits_appends.store(false, Ordering::SeqCst);
+        }
+        mailbox.published.publish(&self.own_stats());
+    }
+}
+
+/// Where a handler thread's answers come from: the room that came with the request, or a block of
+/// the processor's pool.
+#[derive(Debug)]
+pub(super) struct Prepared<'a> {
+    pub(super) send: Option<SendBuilder>,
+    pub(super) pool: &'a BufferPool,
+    /// The room that there was no memory for.
+    pub(super) wanted: usize,
+}
+
+impl Begin for Prepared<'_> {
+    fn begin(&mut self, room: usize) -> Result<SendBuilder, SendRefused> {
+        let send = self.send.take().ok_or(SendRefused::Full)?;
+        if room <= send.room() {
+            return Ok(send);
+        }
+        match self.pool.lease(room.saturating_add(4), Priority::Data) {
+            Some(lease) => send.moved_to(lease, room).ok_or(SendRefused::NoMemory),
+            None => {
+                self.wanted = room;
+                Err(SendRefused::NoMemory)
+            }
+        }
+    }
+
+    fn largest(&self) -> usize {
+        self.pool.largest().saturating_sub(4)
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        // A reactor's address is always said.
+        None
+    }
+}
+
+/// How soon a closing broker looks again whether answers are written, which nobody announces.
+pub(super) const LOOK: Duration = Duration::from_millis(5);

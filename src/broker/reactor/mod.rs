@@ -1,0 +1,573 @@
+//! Reactor: a broker on threads of its own, in the shape of Kafka's SocketServer.
+//!
+//! ```text
+//!  acceptor ─► processor 0..N ─► request channel ─► handler 0..M
+//!     (sockets)   ▲  selector, pool,   (bounded)        │ Core, Scratch
+//!                 │  connections, parked                │
+//!                 └──────────── response queue ◄────────┘
+//! ```
+//!
+//! A processor is the polled broker's own code with another way to run a request (`dispatch`): it
+//! hands it over and mutes the connection until it is answered. So the threads share only what is in
+//! [`Shared`]: `Core`, which is made for it, the channel, and a mailbox for each processor.
+//!
+//! **Queues** are bounded and taken at the start. Nobody waits at a full one: a request waits in its
+//! processor's table, a connection with the acceptor, and whoever makes room wakes them by a flag. A
+//! response always has a place, since a processor counts what it has handed over.
+//!
+//! **The end**, in this order: the acceptor stops and its socket closes; the processors answer what
+//! is in flight, for as long as the grace lasts, and close their connections; the handlers stop; all
+//! are joined. A thread that does not come to its end in time is left behind, with a line in the log.
+
+mod acceptor;
+mod handler_pool;
+pub(super) mod mailbox;
+mod processor;
+mod request_channel;
+
+use super::BrokerStats;
+use super::config::{BrokerConfig, BrokerLimits};
+use super::core::Core;
+use super::scratch::{Appended, Scratch};
+use super::server::{Broker, channel_options};
+use crate::error::Error;
+use crate::logging::{Level, Logger};
+use crate::net::acceptor::Acceptor;
+use crate::net::pool::{MAX_BLOCK, MIN_BLOCK, Memory, PoolConfig, Term};
+use crate::net::selector::{Selector, SelectorConfig, Waker};
+use crate::net::sys::threads;
+use crate::net::{
+    BufferPool, ChannelOptions, ConnId, Owner, SendBuilder, SharedLease, TurnBudget,
+};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::time::{Clock, Instant, SystemClock};
+use core::time::Duration;
+use mailbox::Mailbox;
+use processor::Processor;
+use request_channel::RequestChannel;
+use std::net::{SocketAddr, TcpListener};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::JoinHandle;
+
+/// How long after the grace threads may take to end.
+const SLACK: Duration = Duration::from_secs(2);
+/// Connections the kernel holds until the acceptor takes them.
+const BACKLOG: i32 = 1024;
+/// Bytes one connection may have unsent.
+const SEND_QUEUE_MAX: usize = 4 << 20;
+
+/// The threads of a reactor and their sizes.
+#[derive(Debug)]
+pub struct ReactorConfig {
+    /// Processors: threads that read and write sockets.
+    pub processors: usize,
+    /// Handler threads.
+    pub handlers: usize,
+    /// Requests that wait for a handler thread at most.
+    pub max_queued: usize,
+    /// Bytes of each processor's pool.
+    pub memory: usize,
+    /// Processors of the machine to stay on, in turn, the reactor's processors first; empty for none.
+    pub cpus: Box<[usize]>,
+}
+
+impl Default for ReactorConfig {
+    fn default() -> Self {
+        ReactorConfig {
+            processors: 3,
+            handlers: 8,
+            max_queued: 500,
+            memory: 32 << 20,
+            cpus: Box::new([]),
+        }
+    }
+}
+
+/// A request on its way to a handler thread.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) processor: usize,
+    pub(super) conn: ConnId,
+    pub(super) frame: SharedLease,
+    /// Where the answer goes.
+    pub(super) send: SendBuilder,
+    /// When it was first handed over.
+    pub(super) arrived: Instant,
+    /// It must be answered now.
+    pub(super) hurry: bool,
+    /// The processor's drains of its board before that.
+    pub(super) seen: u64,
+}
+
+/// A request on its way back.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) conn: ConnId,
+    pub(super) frame: SharedLease,
+    pub(super) arrived: Instant,
+    pub(super) seen: u64,
+    /// The returns of the log's pool before it was handled.
+    pub(super) log_returns: u64,
+    pub(super) hurry: bool,
+    pub(super) reply: Reply,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// It was handled; there is an answer, or none is wanted.
+    Answer(Option<SendBuilder>),
+    /// The connection must end; the text says why.
+    Close(&'static str),
+    /// Its handler panicked.
+    Panicked,
+    /// There was no memory for an answer of this size.
+    NoMemory { room: usize },
+    /// It waits for appends to these partitions, as numbers of four bytes; `None` if there was no
+    /// memory to list them.
+    Appends { until: Instant, watch: Option<SharedLease> },
+    /// It waits for memory of the log.
+    LogMemory { until: Instant },
+}
+
+/// What the threads share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) core: Arc<Core>,
+    pub(super) requests: RequestChannel<Request>,
+    pub(super) mailboxes: Box<[Mailbox]>,
+    /// Connections that are open or on their way to a processor.
+    pub(super) open: AtomicUsize,
+    /// Connections at most, and of one processor.
+    max_connections: usize,
+    processor_connections: usize,
+    /// Connections that were refused because there are too many.
+    too_many: AtomicU64,
+    /// The acceptor holds a connection that no processor had a place for.
+    acceptor_holds: AtomicBool,
+    acceptor: Waker,
+    stops_accepting: AtomicBool,
+    closes: AtomicBool,
+    grace: Mutex<Duration>,
+    /// A thread ended that should not have.
+    failed: AtomicBool,
+    /// Told of it.
+    host: Option<Waker>,
+    clock: SystemClock,
+    /// Threads that run, by kind, and who waits for their end.
+    running: Mutex<[usize; KINDS]>,
+    ended: Condvar,
+}
+
+/// What a thread is for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Acceptor,
+    Processor,
+    Handler,
+}
+
+const KINDS: usize = 3;
+
+impl Shared {
+    /// Wakes the processors whose requests found no place in the channel. After one was taken out.
+    fn wake_refused(&self) {
+        for mailbox in &self.mailboxes {
+            if mailbox.wants_room.load(Ordering::SeqCst)
+                && mailbox.wants_room.swap(false, Ordering::SeqCst)
+            {
+                mailbox.waker.wake();
+            }
+        }
+    }
+
+    /// Tells all processors what was appended, and wakes those where somebody waits.
+    fn post_appends(&self, appended: &mut Appended) {
+        if appended.is_empty() {
+            return;
+        }
+        while let Some(partition) = appended.take() {
+            self.mailboxes.iter().for_each(|mailbox| mailbox.board.note(partition));
+        }
+        for mailbox in &self.mailboxes {
+            // Whoever found it smudged leaves the wake to the one before, or to the processor, which
+            // looks at the board after it says that somebody waits.
+            if mailbox.board.smudge() && mailbox.awaits_appends.load(Ordering::SeqCst) {
+                mailbox.waker.wake();
+            }
+        }
+    }
+
+    fn count_in(&self, kind: Kind) {
+        if let Some(running) = self.running.lock().get_mut(kind as usize) {
+            *running += 1;
+        }
+    }
+
+    fn count_out(&self, kind: Kind) {
+        if let Some(running) = self.running.lock().get_mut(kind as usize) {
+            *running -= 1;
+        }
+        self.ended.notify_all();
+    }
+
+    /// Waits until no thread of a kind runs, for at most `time`; says whether that is so.
+    fn wait_for(&self, kind: Kind, time: Duration) -> bool {
+        let by = self.clock.now().after(time);
+        let mut running = self.running.lock();
+        while running.get(kind as usize).is_some_and(|n| *n > 0) {
+            let left = by.since(self.clock.now());
+            if left.is_zero() {
+                return false;
+            }
+            running = self.ended.wait_for(running, left);
+        }
+        true
+    }
+
+    fn fail(&self, what: &str) {
+        self.core.logger.line(Level::Error, format_args!("the reactor has failed: {what}"));
+        self.failed.store(true, Ordering::SeqCst);
+        if let Some(host) = &self.host {
+            host.wake();
+        }
+    }
+}
+
+/// A broker on threads of its own. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Reactor {
+    shared: Arc<Shared>,
+    threads: Box<[Option<JoinHandle<()>>]>,
+    address: SocketAddr,
+    /// The processors' places among those that the log's pool wakes.
+    waiters: Box<[usize]>,
+    stopped: bool,
+}
+
+impl Reactor {
+    /// Takes all memory, listens (port 0 picks one) and starts the threads. `advertised` is what
+    /// clients are told to connect to; without it, the listening address. `seed` must be hard to
+    /// guess.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; [`Error::Invalid`] for sizes that cannot be; [`Error::Unsupported`] if
+    /// the host is to answer APIs; the address cannot be had, or the system refuses a thread.
+    pub fn start(
+        config: BrokerConfig,
+        limits: BrokerLimits,
+        reactor: ReactorConfig,
+        listen: SocketAddr,
+        advertised: Option<(&str, u16)>,
+        logger: Logger,
+        seed: u64,
+    ) -> Result<Reactor, Error> {
+        let options = channel_options(&config, Owner(0));
+        let max_connections = config.max_connections.min(limits.max_connections);
+        let core = Core::new(config, &limits, logger, seed)?;
+        let acceptor = Acceptor::listen(listen, BACKLOG, &options)?;
+        let at = acceptor.address();
+        match advertised {
+            Some((host, 0)) => core.set_advertised(host, at.port()),
+            Some((host, port)) => core.set_advertised(host, port),
+            None => core.set_advertised(&advertised_host(at), at.port()),
+        }
+        let base = Base { core: Arc::new(core), options, max_connections };
+        Reactor::run(base, reactor, acceptor, None)
+    }
+
+    /// Goes on with a polled broker that has no connection, and its listening socket. `host` is woken
+    /// when [`Reactor::has_failed`] becomes true.
+    ///
+    /// # Errors
+    /// As [`Reactor::start`]; [`Error::Invalid`] if it has connections or closes.
+    pub fn take_over(
+        broker: &Broker,
+        reactor: ReactorConfig,
+        listener: TcpListener,
+        host: Waker,
+    ) -> Result<Reactor, Error> {
+        let base = broker.base();
+        let acceptor = Acceptor::adopt(listener, &base.options)?;
+        Reactor::run(base, reactor, acceptor, Some(host))
+    }
+
+    fn run(
+        base: Base,
+        config: ReactorConfig,
+        acceptor: Acceptor,
+        host: Option<Waker>,
+    ) -> Result<Reactor, Error> {
+        check(&base, &config)?;
+        let (core, connections) = (base.core, base.max_connections);
+        let mut selectors: [Option<Selector>; MOST] = [const { None }; MOST];
+        for place in selectors.iter_mut().take(config.processors) {
+            *place = Some(selector(&config, connections, &core.logger)?);
+        }
+        let partitions = core.topics.max_partitions();
+        let mailbox = |selector: &Selector| {
+            let pool = crate::net::Selectable::pool(selector).clone();
+            Mailbox::new(connections, partitions, pool, selector.waker())
+        };
+        let shared = Arc::new(Shared {
+            mailboxes: selectors.iter().flatten().map(mailbox).collect(),
+            requests: RequestChannel::new(config.max_queued),
+            open: AtomicUsize::new(0),
+            max_connections: connections,
+            processor_connections: connections,
+            too_many: AtomicU64::new(0),
+            acceptor_holds: AtomicBool::new(false),
+            acceptor: acceptor.waker(),
+            stops_accepting: AtomicBool::new(false),
+            closes: AtomicBool::new(false),
+            grace: Mutex::new(Duration::ZERO),
+            failed: AtomicBool::new(false),
+            host,
+            clock: SystemClock::new(),
+            running: Mutex::new([0; KINDS]),
+            ended: Condvar::default(),
+            core,
+        });
+        let address = acceptor.address();
+        let (processors, handlers) = (config.processors, config.handlers);
+        let mut made = Reactor {
+            threads: (0..1 + processors + handlers).map(|_| None).collect(),
+            waiters: wakers(&shared)?,
+            shared,
+            address,
+            stopped: false,
+        };
+        // What cannot be started ends with those that were, when this is dropped.
+        threads::with_signals_blocked(|| made.spawn(base.options, &config, selectors, acceptor))?;
+        Ok(made)
+    }
+
+    fn spawn(
+        &mut self,
+        options: ChannelOptions,
+        config: &ReactorConfig,
+        selectors: [Option<Selector>; MOST],
+        acceptor: Acceptor,
+    ) -> Result<(), Error> {
+        let mut places = self.threads.iter_mut();
+        let mut start = |kind, number: usize, body: Body| {
+            let cpu = match kind {
+                Kind::Acceptor => None,
+                Kind::Processor => Some(number),
+                Kind::Handler => Some(config.processors + number),
+            };
+            let cpu = cpu.filter(|_| !config.cpus.is_empty());
+            let cpu = cpu.and_then(|at| config.cpus.get(at % config.cpus.len()).copied());
+            let thread = thread(&self.shared, kind, number, cpu, body)?;
+            if let Some(place) = places.next() {
+                *place = Some(thread);
+            }
+            Ok::<(), Error>(())
+        };
+        let (core, topics) = (&self.shared.core, self.shared.core.topics.max_topics());
+        let partitions = core.topics.max_partitions();
+        for number in 0..config.handlers {
+            let mut scratch = Scratch::new(topics, partitions);
+            let body = move |shared: &Arc<Shared>| {
+                handler_pool::work(shared, &mut scratch);
+                Ok(())
+            };
+            start(Kind::Handler, number, Box::new(body))?;
+        }
+        for (number, selector) in selectors.into_iter().flatten().enumerate() {
+            let mut processor =
+                Processor::new(Arc::clone(&self.shared), number, selector, options);
+            start(Kind::Processor, number, Box::new(move |_| processor.work()))?;
+        }
+        start(Kind::Acceptor, 0, Box::new(move |shared| acceptor::work(shared, acceptor)))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Counts since it was started, and what is held now; those of a processor are as of its last
+    /// turn.
+    pub fn stats(&self) -> BrokerStats {
+        let mut sum = self.shared.core.stats();
+        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.published.add_to(&mut sum));
+        sum.refused += self.shared.too_many.load(Ordering::Relaxed);
+        sum
+    }
+
+    /// Whether a thread ended that should not have; [`Reactor::stop`] is all that is left.
+    pub fn has_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::SeqCst)
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Ends it: nothing is accepted any more, what is in flight is answered for at most `grace`,
+    /// connections close, threads end and are joined. Waits for that; a second call does nothing.
+    pub fn stop(&mut self, grace: Duration) {
+        if core::mem::replace(&mut self.stopped, true) {
+            return;
+        }
+        let shared = &self.shared;
+        shared.stops_accepting.store(true, Ordering::SeqCst);
+        shared.acceptor.wake();
+        let mut all = shared.wait_for(Kind::Acceptor, SLACK);
+        *shared.grace.lock() = grace;
+        shared.closes.store(true, Ordering::SeqCst);
+        shared.mailboxes.iter().for_each(|mailbox| mailbox.waker.wake());
+        all &= shared.wait_for(Kind::Processor, grace.saturating_add(SLACK));
+        shared.requests.close();
+        all &= shared.wait_for(Kind::Handler, SLACK);
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
+            if all || thread.is_finished() {
+                // What it panicked with was told when it did.
+                drop(thread.join());
+            }
+        }
+        if !all {
+            let line = format_args!("threads of the reactor did not end in time");
+            shared.core.logger.line(Level::Error, line);
+        }
+        shared.requests.clear();
+        for mailbox in &shared.mailboxes {
+            while mailbox.responses.pop().is_some() {}
+            while mailbox.sockets.pop().is_some() {}
+        }
+        for waiter in &self.waiters {
+            shared.core.memory.pool().forget_waiter(*waiter);
+        }
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+/// A polled broker's parts that a reactor goes on with.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) core: Arc<Core>,
+    pub(super) options: ChannelOptions,
+    pub(super) max_connections: usize,
+}
+
+/// The most processors: so many selectors the log's pool can wake.
+const MOST: usize = 63;
+
+/// A thread's work.
+type Body = Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>;
+
+fn check(base: &Base, config: &ReactorConfig) -> Result<(), Error> {
+    if !(1..=MOST).contains(&config.processors) {
+        return Err(Error::Invalid("a reactor has 1 to 63 processors"));
+    }
+    if !(1..=1024).contains(&config.handlers) {
+        return Err(Error::Invalid("a reactor has 1 to 1024 handler threads"));
+    }
+    if !(1..=1 << 20).contains(&config.max_queued) {
+        return Err(Error::Invalid("max_queued is from 1 to 1048576"));
+    }
+    if base.core.settings.host_apis != [0; 2] {
+        return Err(Error::Unsupported("APIs of the host's in reactor mode"));
+    }
+    Ok(())
+}
+
+/// A processor's selector and pool.
+fn selector(
+    config: &ReactorConfig,
+    connections: usize,
+    logger: &Logger,
+) -> Result<Selector, Error> {
+    let guaranteed = terms();
+    let least: usize = guaranteed.iter().map(|t| t.blocks * (t.size + t.size / 64)).sum();
+    let shared = config.memory.checked_sub(least);
+    let shared = shared.ok_or(Error::Invalid("a processor's memory is below its least"))?;
+    let pool = BufferPool::new(PoolConfig {
+        guaranteed: &guaranteed,
+        // The pool rounds up to whole blocks; the limit is one.
+        shared: shared - shared % (MIN_BLOCK + MIN_BLOCK / 64),
+        control_blocks: 16,
+        memory: Memory::Map { prefault: false },
+    })?;
+    // Each request on the way keeps places for the pieces of its answer; those that find none wait.
+    let on_the_way = (config.max_queued + config.handlers).min(connections).min(128);
+    let config = SelectorConfig {
+        max_channels: connections,
+        max_listeners: 0,
+        max_pieces: 4096 + on_the_way * (2 * SendBuilder::MAX_PIECES + 1),
+        send_queue_max: SEND_QUEUE_MAX,
+        budget: TurnBudget::default(),
+        logger: logger.clone(),
+    };
+    Selector::new(config, pool)
+}
+
+/// The guaranteed part of a processor's pool.
+fn terms() -> [Term; 4] {
+    let term = |why, size, blocks| Term { why, size, blocks };
+    [
+        term("requests and answers that keep a connection alive", MIN_BLOCK, 64),
+        term("one bulk read and one batch at a time make progress", 4 * MIN_BLOCK, 16),
+        term("the request around a batch of the default size is read", 8 * MIN_BLOCK, 8),
+        term("one frame of the largest size is read, one is held", MAX_BLOCK, 2),
+    ]
+}
+
+/// Has the log's pool wake all processors; their places there.
+fn wakers(shared: &Shared) -> Result<Box<[usize]>, Error> {
+    let pool = shared.core.memory.pool();
+    shared.mailboxes.iter().map(|mailbox| pool.add_waiter(mailbox.waker.clone())).collect()
+}
+
+fn thread(
+    shared: &Arc<Shared>,
+    kind: Kind,
+    number: usize,
+    cpu: Option<usize>,
+    body: Body,
+) -> Result<JoinHandle<()>, Error> {
+    let name = match kind {
+        Kind::Acceptor => "kloop-acceptor".to_owned(),
+        Kind::Processor => format!("kloop-proc-{number}"),
+        Kind::Handler => format!("kloop-handler-{number}"),
+    };
+    let of_thread = Arc::clone(shared);
+    let work = move || {
+        let shared = of_thread;
+        if let Some(Err(error)) = cpu.map(threads::stay_on) {
+            let line = format_args!("{kind:?} {number} cannot stay on its processor: {error}");
+            shared.core.logger.line(Level::Warn, line);
+        }
+        // The selector and its sockets go inside of the guard, before the thread counts as ended.
+        let ended = catch_unwind(AssertUnwindSafe(|| body(&shared)));
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => shared.fail("a poller failed"),
+            Err(_) => shared.fail("a thread panicked"),
+        }
+        shared.count_out(kind);
+    };
+    shared.count_in(kind);
+    let made = std::thread::Builder::new().name(name).spawn(work);
+    if made.is_err() {
+        shared.count_out(kind);
+    }
+    Ok(made?)
+}
+
+/// What clients are told to connect to when a broker listens at `at`: a wildcard address is none to
+/// connect to; the loopback of its family is.
+pub fn advertised_host(at: SocketAddr) -> Box<str> {
+    match at.ip() {
+        ip if !ip.is_unspecified() => ip.to_string().into(),
+        std::net::IpAddr::V4(_) => "127.0.0.1".into(),
+        std::net::IpAddr::V6(_) => "::1".into(),
+    }
+}
