@@ -9,25 +9,29 @@
 //! client or broker; [`Engine::poll`] pulls them when the host has room. So nothing overflows and a
 //! host that polls with a small array is slow, not stuck.
 //!
-//! Deliberately absent: threads, locks, and any knowledge of what a request means.
+//! Deliberately absent: threads (but those that a host asks for with [`Engine::start_broker`]), locks,
+//! and any knowledge of what a request means.
 
 mod config;
 mod inbox;
+mod served;
 
 pub use config::{EngineConfig, budget_terms};
 pub use inbox::{Inbox, PostRefused};
 
+use crate::broker::reactor::advertised_host;
 use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
 use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::pool::{MIN_BLOCK, PoolConfig};
-use crate::net::selector::{ListenerId, Selector, SelectorConfig};
+use crate::net::selector::{Selector, SelectorConfig};
 use crate::net::slots::{SlotId, Slots};
 use crate::net::{BufferPool, ConnId, Notice, Owner};
 use crate::sync::Arc;
 use crate::time::{Clock, Instant, Moment, SystemClock};
 use core::time::Duration;
+use served::{Runs, Served};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
@@ -66,14 +70,6 @@ pub struct EngineStats {
     pub leases: u64,
     /// Posts refused because the inbox was full.
     pub posts_refused: u64,
-}
-
-/// A broker and the listener that feeds it.
-#[derive(Debug)]
-struct Served {
-    broker: Broker,
-    listener: Option<ListenerId>,
-    address: Option<SocketAddr>,
 }
 
 /// One loop's worth of kloop. Used by one thread at a time.
@@ -243,7 +239,7 @@ impl Engine {
         let index = (owner.0 & !BROKER_BIT) as usize;
         if owner.0 & BROKER_BIT != 0 {
             if let Some((_, served)) = self.brokers.at_mut(index) {
-                served.broker.on_notice(&mut self.selector, conn, notice, now);
+                served.on_notice(&mut self.selector, conn, notice, now);
             }
         } else if let Some((_, client)) = self.clients.at_mut(index) {
             client.on_notice(&mut self.selector, conn, notice, now);
@@ -258,7 +254,7 @@ impl Engine {
         }
         for index in 0..self.brokers.capacity() {
             if let Some((_, served)) = self.brokers.at_mut(index) {
-                served.broker.turn(&mut self.selector, now);
+                served.turn(&mut self.selector, now);
             }
         }
     }
@@ -275,8 +271,7 @@ impl Engine {
                 let client = self.clients.at_mut(source - 1);
                 client.and_then(|(_, client)| client.next_event()).map(Event::Client)
             } else {
-                let served = self.brokers.at_mut(source - 1 - clients);
-                served.and_then(|(_, served)| served.broker.next_event()).map(Event::Broker)
+                self.broker_event(source - 1 - clients)
             };
             if event.is_some() {
                 // The order within a source is kept; between sources nobody waits for another.
@@ -292,12 +287,12 @@ impl Engine {
     fn has_work(&self) -> bool {
         !self.inbox.is_empty()
             || self.clients.iter().any(|(_, c)| c.has_events() || c.wants_turn())
-            || self.brokers.iter().any(|(_, s)| s.broker.has_events() || s.broker.wants_turn())
+            || self.brokers.iter().any(|(_, served)| served.has_work())
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let clients = self.clients.iter().filter_map(|(_, client)| client.next_deadline());
-        let brokers = self.brokers.iter().filter_map(|(_, served)| served.broker.next_deadline());
+        let brokers = self.brokers.iter().filter_map(|(_, served)| served.next_deadline());
         clients.chain(brokers).chain(self.selector.next_deadline()).min()
     }
 
@@ -435,7 +430,12 @@ impl Engine {
             self.logger.line(Level::Info, format_args!("broker listens on {at}"));
         }
         let listener = bound.map(|(listener, _)| listener);
-        let inserted = self.brokers.insert(Served { broker, listener, address });
+        let inserted = self.brokers.insert(Served {
+            runs: Runs::Polled(Box::new(broker)),
+            listener,
+            address,
+            user,
+        });
         debug_assert!(inserted.as_ref().is_ok_and(|at| *at == id));
         self.touch();
         Ok(id)
@@ -446,43 +446,11 @@ impl Engine {
         self.brokers.get(id)?.address
     }
 
-    /// Stops accepting, answers what is in flight for at most `grace`, closes the connections;
-    /// [`BrokerEvent::Closed`] follows.
-    ///
-    /// # Errors
-    /// [`Error::Stale`].
-    pub fn close_broker(&mut self, id: SlotId, grace: Duration) -> Result<(), Error> {
-        let now = self.moment();
-        let served = self.brokers.get_mut(id).ok_or(Error::Stale)?;
-        if let Some(listener) = served.listener.take() {
-            self.selector.unlisten(listener);
-        }
-        served.broker.close(&mut self.selector, grace, now);
-        self.touch();
-        Ok(())
-    }
-
     /// Ends a broker at once: connections close, the log is gone.
     pub fn remove_broker(&mut self, id: SlotId) {
         // A stale id has nothing to end.
         let _ = self.close_broker(id, Duration::ZERO);
         self.brokers.remove(id);
-    }
-
-    /// Runs a call on a broker, and wakes the host's loop if it left work.
-    ///
-    /// # Errors
-    /// [`Error::Stale`], or what the call gives.
-    pub fn with_broker<R>(
-        &mut self,
-        id: SlotId,
-        call: impl FnOnce(&mut Broker, &mut Selector, Moment) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        let now = self.moment();
-        let served = self.brokers.get_mut(id).ok_or(Error::Stale)?;
-        let result = call(&mut served.broker, &mut self.selector, now);
-        self.touch();
-        result
     }
 
     fn next_seed(&mut self) -> u64 {
@@ -495,14 +463,5 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.inbox.close();
-    }
-}
-
-/// A wildcard address is no address to connect to; the loopback of its family is.
-fn advertised_host(at: SocketAddr) -> String {
-    match at.ip() {
-        ip if !ip.is_unspecified() => ip.to_string(),
-        std::net::IpAddr::V4(_) => "127.0.0.1".to_owned(),
-        std::net::IpAddr::V6(_) => "::1".to_owned(),
     }
 }

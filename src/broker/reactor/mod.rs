@@ -298,7 +298,7 @@ impl Reactor {
         acceptor: Acceptor,
         host: Option<Waker>,
     ) -> Result<Reactor, Error> {
-        check(&base, &config)?;
+        config.check_for(&base)?;
         let (core, connections) = (base.core, base.max_connections);
         let mut selectors: [Option<Selector>; MOST] = [const { None }; MOST];
         for place in selectors.iter_mut().take(config.processors) {
@@ -463,20 +463,30 @@ const MOST: usize = 63;
 /// A thread's work.
 type Body = Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>;
 
-fn check(base: &Base, config: &ReactorConfig) -> Result<(), Error> {
-    if !(1..=MOST).contains(&config.processors) {
-        return Err(Error::Invalid("a reactor has 1 to 63 processors"));
+impl ReactorConfig {
+    /// Whether a broker can be run so.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for sizes that cannot be, [`Error::Unsupported`] if the host answers APIs.
+    pub fn check(&self, broker: &Broker) -> Result<(), Error> {
+        self.check_for(&broker.base())
     }
-    if !(1..=1024).contains(&config.handlers) {
-        return Err(Error::Invalid("a reactor has 1 to 1024 handler threads"));
+
+    fn check_for(&self, base: &Base) -> Result<(), Error> {
+        if !(1..=MOST).contains(&self.processors) {
+            return Err(Error::Invalid("a reactor has 1 to 63 processors"));
+        }
+        if !(1..=1024).contains(&self.handlers) {
+            return Err(Error::Invalid("a reactor has 1 to 1024 handler threads"));
+        }
+        if !(1..=1 << 20).contains(&self.max_queued) {
+            return Err(Error::Invalid("max_queued is from 1 to 1048576"));
+        }
+        if base.core.settings.host_apis != [0; 2] {
+            return Err(Error::Unsupported("APIs of the host's in reactor mode"));
+        }
+        Ok(())
     }
-    if !(1..=1 << 20).contains(&config.max_queued) {
-        return Err(Error::Invalid("max_queued is from 1 to 1048576"));
-    }
-    if base.core.settings.host_apis != [0; 2] {
-        return Err(Error::Unsupported("APIs of the host's in reactor mode"));
-    }
-    Ok(())
 }
 
 /// A processor's selector and pool.
