@@ -29,7 +29,7 @@ fn header() {
     // The order of the files is the order of the header.
     let files = [
         "handle", "status", "version", "slice", "config", "event", "engine", "waker", "client",
-        "producer", "consumer", "records", "broker",
+        "producer", "consumer", "records", "broker", "reactor",
     ];
     let mut builder = cbindgen::Builder::new().with_config(config);
     for file in files {

@@ -10,6 +10,10 @@ static void without_any_handle(void) {
   CHECK_IS(kloop_engine_config_init(&ec, sizeof ec, 0), KLOOP_E_ABI);
   CHECK_IS(kloop_conf_init(NULL, sizeof(kloop_conf), KLOOP_ABI), KLOOP_E_INVALID);
   CHECK_IS(kloop_broker_conf_init(NULL, sizeof(kloop_broker_conf), KLOOP_ABI), KLOOP_E_INVALID);
+  CHECK_IS(kloop_reactor_conf_init(NULL, sizeof(kloop_reactor_conf), KLOOP_ABI), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_start(NULL, NULL, &err), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_start(NULL, NULL, NULL), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_stop(NULL, 0), KLOOP_E_INVALID);
   CHECK_IS(kloop_engine_new(NULL, NULL, &err), KLOOP_E_INVALID);
   CHECK(err.code == KLOOP_E_INVALID && err.msg[0] != 0);
   CHECK_IS(kloop_engine_new(NULL, NULL, NULL), KLOOP_E_INVALID);

@@ -499,6 +499,46 @@ typedef struct kloop_broker_conf {
 } kloop_broker_conf;
 
 /**
+ * The threads that `kloop_broker_start` makes. Zero in any field is the default.
+ */
+typedef struct kloop_reactor_conf {
+  /**
+   * Written by `kloop_reactor_conf_init`.
+   */
+  uint32_t struct_size;
+  /**
+   * Written by `kloop_reactor_conf_init`.
+   */
+  uint32_t abi;
+  /**
+   * Reserved, 0.
+   */
+  uint32_t flags;
+  /**
+   * Threads that read and write sockets, at most 63; each has 32 MiB for what it receives and
+   * sends, touched as it is used. Default 3.
+   */
+  uint32_t processors;
+  /**
+   * Threads that handle requests. Default 8.
+   */
+  uint32_t handlers;
+  /**
+   * Requests that wait for a handler at most. Default 500.
+   */
+  uint32_t max_queued;
+  /**
+   * Processors of the machine that the threads stay on, in turn: first those that read and write,
+   * then those that handle. NULL: anywhere.
+   */
+  const int32_t *cpus;
+  /**
+   * How many.
+   */
+  size_t cpu_count;
+} kloop_reactor_conf;
+
+/**
  * What went wrong in a call that makes a handle, or last on an engine.
  */
 typedef struct kloop_error {
@@ -929,6 +969,18 @@ KLOOP_MUST_USE
 kloop_status kloop_broker_conf_init(struct kloop_broker_conf *cfg,
                                     size_t size,
                                     uint32_t abi)
+KLOOP_NOEXCEPT;
+
+/**
+ * Prepares a config of a broker's threads. Any thread.
+ *
+ * The caller owes:
+ * `cfg` is NULL or points at `size` writable bytes.
+ */
+KLOOP_MUST_USE
+kloop_status kloop_reactor_conf_init(struct kloop_reactor_conf *cfg,
+                                     size_t size,
+                                     uint32_t abi)
 KLOOP_NOEXCEPT;
 
 /**
@@ -1379,6 +1431,35 @@ KLOOP_NOEXCEPT;
  * `b` is NULL or a broker handle.
  */
 kloop_status kloop_broker_disconnect(struct kloop_broker *b, kloop_id conn) KLOOP_NOEXCEPT;
+
+/**
+ * Gives a broker threads of its own: one that accepts, `processors` that read and write, `handlers`
+ * that handle requests. The only call that makes threads; all signals are blocked in them, and the
+ * engine's log function is called from them too. The broker must listen and must not have taken a
+ * connection yet: start it right after `kloop_broker_new`. Its address stays; the engine tells of
+ * its end only, with `KLOOP_EV_CLOSED`. `KLOOP_E_UNSUPPORTED` if the host answers APIs itself;
+ * `kloop_broker_adopt`, `_respond` and `_disconnect` say the same from then on.
+ *
+ * The caller owes:
+ * `b` is NULL or a broker handle; `cfg` is prepared by `kloop_reactor_conf_init`; `err` is NULL or
+ * writable.
+ */
+KLOOP_MUST_USE
+kloop_status kloop_broker_start(struct kloop_broker *b,
+                                const struct kloop_reactor_conf *cfg,
+                                struct kloop_error *err)
+KLOOP_NOEXCEPT;
+
+/**
+ * Ends a broker's threads: nothing is accepted any more, what is in flight is answered for at most
+ * `grace_ns`, connections close, the threads are joined. Blocks until then; `KLOOP_EV_CLOSED`
+ * follows at the next poll. Once stopped, it does nothing. `kloop_broker_close` does the same for a
+ * broker that was started, and `kloop_broker_free` without any grace.
+ *
+ * The caller owes:
+ * `b` is NULL or a broker handle.
+ */
+kloop_status kloop_broker_stop(struct kloop_broker *b, int64_t grace_ns) KLOOP_NOEXCEPT;
 
 #ifdef __cplusplus
 }  // extern "C"

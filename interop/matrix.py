@@ -22,8 +22,8 @@ from client_cases import Kloop as KloopClients
 from peers import Examples, Program, all_peers
 from processes import Cell, Failure, Refused
 
-# Ways to run kloop's broker; "reactor" joins them when build/broker takes --threads.
-MODES = ["polled"]
+# Ways to run kloop's broker: in its program's loop, or on threads of its own (--threads).
+MODES = ["polled", "reactor"]
 REACTOR_PEERS, REACTOR_THREADS = ("kcat", "java"), 2
 ROOT = os.path.dirname(INTEROP)
 LIBRARY = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR", "target"), "release", "libkloop.a")

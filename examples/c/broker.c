@@ -1,10 +1,11 @@
 /* A Kafka broker on the memory log.
  *
- *   build/broker [--listen HOST:PORT] [--memory BYTES] [--set KEY=VALUE]...
+ *   build/broker [--listen HOST:PORT] [--memory BYTES] [--set KEY=VALUE]... [--threads N]
  *
  * Keys are Kafka's broker properties; an unknown one is refused by name. Prints
  * `listening on HOST:PORT` once it takes connections (port 0 picks one). SIGTERM and SIGINT close it
- * in order, with status 0. */
+ * in order, with status 0. With --threads it runs on threads of its own: one that accepts, N that read
+ * and write, N that handle requests; without, in this program's loop. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +29,8 @@ static void write_log(void *ctx, uint32_t level, const char *msg, size_t len) {
 
 static int usage(const char *why) {
   fprintf(stderr,
-          "broker: %s\nusage: broker [--listen HOST:PORT] [--memory BYTES] [--set KEY=VALUE]...\n",
+          "broker: %s\nusage: broker [--listen HOST:PORT] [--memory BYTES] [--set KEY=VALUE]... "
+          "[--threads N]\n",
           why);
   return 2;
 }
@@ -37,6 +39,7 @@ int main(int argc, char **argv) {
   kloop_prop props[MAX_PROPS];
   kloop_engine_config ec;
   kloop_broker_conf bc;
+  kloop_reactor_conf rc;
   kloop_engine *engine;
   kloop_broker *broker;
   kloop_error err;
@@ -44,6 +47,7 @@ int main(int argc, char **argv) {
   int closed = 0;
 
   if (kloop_broker_conf_init(&bc, sizeof bc, KLOOP_ABI) != 0) return 1;
+  if (kloop_reactor_conf_init(&rc, sizeof rc, KLOOP_ABI) != 0) return 1;
   bc.listen = "127.0.0.1:9092";
   bc.props = props;
   for (int i = 1; i < argc; i++) {
@@ -61,6 +65,11 @@ int main(int argc, char **argv) {
       *equals = '\0';
       props[bc.prop_count].key = value;
       props[bc.prop_count++].value = equals + 1;
+    } else if (strcmp(argv[i], "--threads") == 0) {
+      char *end;
+      unsigned long threads = strtoul(value, &end, 10);
+      if (*end != '\0' || threads < 1 || threads > 63) return usage("--threads is from 1 to 63");
+      rc.processors = rc.handlers = (uint32_t)threads;
     } else {
       return usage("unknown option");
     }
@@ -70,7 +79,8 @@ int main(int argc, char **argv) {
   if (kloop_engine_config_init(&ec, sizeof ec, KLOOP_ABI) != 0) return 1;
   ec.log = write_log;
   if (kloop_engine_new(&ec, &engine, &err) != 0 || kloop_waker_new(engine, &waker) != 0 ||
-      kloop_broker_new(engine, &bc, &broker, &err) != 0) {
+      kloop_broker_new(engine, &bc, &broker, &err) != 0 ||
+      (rc.processors > 0 && kloop_broker_start(broker, &rc, &err) != 0)) {
     fprintf(stderr, "broker: %s\n", err.msg);
     return 1;
   }

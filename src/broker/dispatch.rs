@@ -26,7 +26,6 @@ use crate::net::pool::Priority;
 use crate::net::{BufferPool, ConnId, Selectable, SendBuilder, SendRefused, SharedLease};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Instant, Moment};
-use core::time::Duration;
 use std::net::SocketAddr;
 
 /// Room that each request gets for its answer: enough for a Produce and for a Fetch of a few
@@ -334,5 +333,3 @@ impl Begin for Prepared<'_> {
     }
 }
 
-/// How soon a closing broker looks again whether answers are written, which nobody announces.
-pub(super) const LOOK: Duration = Duration::from_millis(5);

@@ -5,7 +5,7 @@ use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES};
 use super::connections::{Connections, State};
 use super::core::Core;
 use super::delayed::{Delayed, Source};
-use super::dispatch::{Dispatch, LOOK};
+use super::dispatch::Dispatch;
 use super::events::{EventSource, Events};
 use super::host::{HostRequest, HostRequests, Phase};
 use super::reactor::Base;
@@ -19,6 +19,9 @@ use crate::net::{ChannelOptions, CloseReason, ConnId, Notice, Owner, Selectable}
 use crate::sync::Arc;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
+
+/// How soon a closing broker looks again whether answers are written, which nobody announces.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The first receive block of a connection: the smallest there is, because a connection whose request
 /// waits holds one. The network takes larger ones where there is more to read.

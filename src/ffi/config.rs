@@ -127,6 +127,30 @@ pub struct kloop_broker_conf {
     pub prop_count: usize,
 }
 
+/// The threads that `kloop_broker_start` makes. Zero in any field is the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct kloop_reactor_conf {
+    /// Written by `kloop_reactor_conf_init`.
+    pub struct_size: u32,
+    /// Written by `kloop_reactor_conf_init`.
+    pub abi: u32,
+    /// Reserved, 0.
+    pub flags: u32,
+    /// Threads that read and write sockets, at most 63; each has 32 MiB for what it receives and
+    /// sends, touched as it is used. Default 3.
+    pub processors: u32,
+    /// Threads that handle requests. Default 8.
+    pub handlers: u32,
+    /// Requests that wait for a handler at most. Default 500.
+    pub max_queued: u32,
+    /// Processors of the machine that the threads stay on, in turn: first those that read and write,
+    /// then those that handle. NULL: anywhere.
+    pub cpus: *const i32,
+    /// How many.
+    pub cpu_count: usize,
+}
+
 /// Zeroes `size` bytes of a config and writes its size and ABI number.
 ///
 /// # Safety
@@ -193,6 +217,21 @@ pub unsafe extern "C" fn kloop_broker_conf_init(
     unsafe { init(cfg.cast(), size, abi) }
 }
 
+/// Prepares a config of a broker's threads. Any thread.
+///
+/// # Safety
+/// `cfg` is NULL or points at `size` writable bytes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kloop_reactor_conf_init(
+    cfg: *mut kloop_reactor_conf,
+    size: usize,
+    abi: u32,
+) -> kloop_status {
+    // SAFETY: passed on from the caller.
+    unsafe { init(cfg.cast(), size, abi) }
+}
+
 /// A struct that C fills and that starts with its size and ABI number.
 ///
 /// # Safety
@@ -205,6 +244,8 @@ unsafe impl Sized32 for kloop_engine_config {}
 unsafe impl Sized32 for kloop_conf {}
 // SAFETY: integers and raw pointers.
 unsafe impl Sized32 for kloop_broker_conf {}
+// SAFETY: integers and a raw pointer.
+unsafe impl Sized32 for kloop_reactor_conf {}
 
 /// Copies a config of whatever size its program knows: missing fields are zero, fields that this
 /// library does not know must be.
