@@ -78,11 +78,8 @@ impl Peer {
             out.push(&MetadataRequestTopic { name: Some(name), ..Default::default() });
         };
         let topics = Some(Array::emit(1, &topic));
-        let request = MetadataRequest {
-            topics,
-            allow_auto_topic_creation: true,
-            ..Default::default()
-        };
+        let request =
+            MetadataRequest { topics, allow_auto_topic_creation: true, ..Default::default() };
         self.ask(ApiKey::METADATA, 8, |w| request.encode(w, 8));
     }
 
@@ -111,7 +108,11 @@ impl Peer {
         let answer = ProduceResponse::decode(&body[4..], 8).unwrap();
         let topic = answer.responses.iter().next().unwrap();
         let partition = topic.partition_responses.iter().next().unwrap();
-        if partition.error_code == 0 { Ok(partition.base_offset) } else { Err(partition.error_code) }
+        if partition.error_code == 0 {
+            Ok(partition.base_offset)
+        } else {
+            Err(partition.error_code)
+        }
     }
 
     fn ask_fetch(&mut self, topic: &str, fetch_offset: i64, max_wait_ms: i32) {

@@ -332,4 +332,3 @@ impl Begin for Prepared<'_> {
         None
     }
 }
-

@@ -12,16 +12,16 @@ use std::os::fd::OwnedFd;
 /// # Errors
 /// The poller failed.
 pub(super) fn work(shared: &Shared, mut acceptor: Acceptor) -> Result<(), Error> {
-    let mut deal = Deal { shared, next: 0 };
+    let mut dealer = Dealer { shared, next: 0 };
     // A connection that no processor had a place for; none is taken behind it.
     let mut held: Option<OwnedFd> = None;
     while !shared.stops_accepting.load(Ordering::SeqCst) {
         if let Some(socket) = held.take() {
-            held = deal.to_next(socket);
+            held = dealer.deal(socket);
         }
         while held.is_none() && !shared.stops_accepting.load(Ordering::SeqCst) {
             match acceptor.accept() {
-                Incoming::Socket(socket, _) => held = deal.admit(socket),
+                Incoming::Socket(socket, _) => held = dealer.admit(socket),
                 Incoming::Empty => break,
                 Incoming::Exhausted(errno) => {
                     let line = format_args!("no connections are taken for now: errno {errno}");
@@ -34,7 +34,7 @@ pub(super) fn work(shared: &Shared, mut acceptor: Acceptor) -> Result<(), Error>
             // Whoever takes a connection after this wakes the acceptor; one that was taken before
             // made room for another attempt.
             shared.acceptor_holds.store(true, Ordering::SeqCst);
-            held = held.and_then(|socket| deal.to_next(socket));
+            held = held.and_then(|socket| dealer.deal(socket));
         }
         acceptor.wait()?;
     }
@@ -42,12 +42,12 @@ pub(super) fn work(shared: &Shared, mut acceptor: Acceptor) -> Result<(), Error>
 }
 
 /// Whose turn it is.
-struct Deal<'a> {
+struct Dealer<'a> {
     shared: &'a Shared,
     next: usize,
 }
 
-impl Deal<'_> {
+impl Dealer<'_> {
     /// Deals a new connection, or closes it if there are too many. Gives it back if no processor
     /// has a place now.
     fn admit(&mut self, socket: OwnedFd) -> Option<OwnedFd> {
@@ -59,10 +59,10 @@ impl Deal<'_> {
             return None;
         }
         shared.open.fetch_add(1, Ordering::Relaxed);
-        self.to_next(socket)
+        self.deal(socket)
     }
 
-    fn to_next(&mut self, mut socket: OwnedFd) -> Option<OwnedFd> {
+    fn deal(&mut self, mut socket: OwnedFd) -> Option<OwnedFd> {
         let processors = self.shared.mailboxes.len();
         for _ in 0..processors {
             let at = self.next;

@@ -29,9 +29,7 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     let mut to = Prepared { send: Some(send), pool: &mailbox.pool, wanted: 0 };
     // What a panic may leave half done: a partition, which knows it itself, and the working tables,
     // which every request writes anew.
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        run(&shared.core, scratch, &frame, when, &mut to)
-    }));
+    let ran = catch_unwind(AssertUnwindSafe(|| run(&shared.core, scratch, &frame, when, &mut to)));
     let reply = match ran {
         Ok(ran) => reply_of(ran, scratch, &mailbox.pool, to.wanted),
         Err(_) => {
@@ -44,12 +42,7 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     mailbox.respond(Response { conn, frame, arrived, seen, log_returns, hurry, reply });
 }
 
-fn reply_of(
-    ran: Result<Ran, Stop>,
-    scratch: &Scratch,
-    pool: &BufferPool,
-    wanted: usize,
-) -> Reply {
+fn reply_of(ran: Result<Ran, Stop>, scratch: &Scratch, pool: &BufferPool, wanted: usize) -> Reply {
     match ran {
         Ok(Ran::Handled(send)) => Reply::Answer(send),
         Ok(Ran::Host { .. }) => Reply::Close("the host takes no requests of handler threads"),

@@ -36,9 +36,7 @@ use crate::net::acceptor::Acceptor;
 use crate::net::pool::{MAX_BLOCK, MIN_BLOCK, Memory, PoolConfig, Term};
 use crate::net::selector::{Selector, SelectorConfig, Waker};
 use crate::net::sys::threads;
-use crate::net::{
-    BufferPool, ChannelOptions, ConnId, Owner, SendBuilder, SharedLease, TurnBudget,
-};
+use crate::net::{BufferPool, ChannelOptions, ConnId, Owner, SendBuilder, SharedLease, TurnBudget};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::time::{Clock, Instant, SystemClock};
 use core::time::Duration;
@@ -375,8 +373,7 @@ impl Reactor {
             start(Kind::Handler, number, Box::new(body))?;
         }
         for (number, selector) in selectors.into_iter().flatten().enumerate() {
-            let mut processor =
-                Processor::new(Arc::clone(&self.shared), number, selector, options);
+            let mut processor = Processor::new(Arc::clone(&self.shared), number, selector, options);
             start(Kind::Processor, number, Box::new(move |_| processor.work()))?;
         }
         start(Kind::Acceptor, 0, Box::new(move |shared| acceptor::work(shared, acceptor)))
