@@ -37,6 +37,7 @@ struct Peer {
     socket: TcpStream,
     next: i32,
     read: i32,
+    broken: bool,
 }
 
 impl Peer {
@@ -44,10 +45,15 @@ impl Peer {
         let socket = TcpStream::connect(at).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(LONG)).unwrap();
-        Peer { socket, next: 0, read: 0 }
+        Peer { socket, next: 0, read: 0, broken: false }
     }
 
     fn ask(&mut self, api_key: ApiKey, api_version: i16, body: impl Fn(&mut Writer<'_>)) {
+        self.write(api_key, api_version, body);
+        assert!(!self.broken, "the connection takes no request");
+    }
+
+    fn write(&mut self, api_key: ApiKey, api_version: i16, body: impl Fn(&mut Writer<'_>)) {
         let mut bytes = vec![0; 2_000_000];
         let mut w = Writer::new(&mut bytes);
         w.i32(0);
@@ -58,7 +64,7 @@ impl Peer {
         let len = w.len();
         w.patch_i32(0, len as i32 - 4);
         w.finish().unwrap();
-        self.socket.write_all(&bytes[..len]).unwrap();
+        self.broken |= self.socket.write_all(&bytes[..len]).is_err();
     }
 
     /// The body of the next answer, which must be the next one asked for; `None` at the end.
@@ -89,6 +95,11 @@ impl Peer {
     }
 
     fn ask_produce(&mut self, topic: &str, records: &[u8]) {
+        self.write_produce(topic, records);
+        assert!(!self.broken, "the connection takes no request");
+    }
+
+    fn write_produce(&mut self, topic: &str, records: &[u8]) {
         let data = ProducePartitionData { index: 0, records: Some(records) };
         let partition =
             |out: &mut ArrayWriter<'_, '_, ProducePartitionData<'static>>| out.push(&data);
@@ -99,7 +110,7 @@ impl Peer {
         let topic_data = Array::emit(1, &topics);
         let request =
             ProduceRequest { acks: -1, timeout_ms: 9000, topic_data, ..Default::default() };
-        self.ask(ApiKey::PRODUCE, 8, |w| request.encode(w, 8));
+        self.write(ApiKey::PRODUCE, 8, |w| request.encode(w, 8));
     }
 
     /// The base offset of the batch, or the error.
@@ -306,19 +317,10 @@ fn stopping_in_full_flight_ends() {
                 std::thread::spawn(move || {
                     let mut peer = Peer::new(at);
                     let records = batch(1000);
-                    let mut bytes = vec![0; 100];
-                    // Whatever comes back comes back in order, until the end.
-                    let mut asked = 0;
-                    loop {
-                        if peer.socket.write(&[]).is_err() || asked > 100_000 {
-                            return;
-                        }
-                        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                            peer.ask_produce("t", &records);
-                        }));
-                        asked += 1;
-                        if result.is_err() || peer.answer().is_none() {
-                            bytes.clear();
+                    // What comes back comes back in order, until the end.
+                    while !peer.broken {
+                        peer.write_produce("t", &records);
+                        if peer.answer().is_none() {
                             return;
                         }
                     }
@@ -424,4 +426,40 @@ fn dropping_stops() {
     peer.create("t");
     drop(reactor);
     assert!(peer.answer().is_none());
+}
+
+/// Far less memory than the requests on the way want: some wait, none is lost.
+#[test]
+fn little_memory_delays_and_loses_nothing() {
+    const ROUNDS: i64 = 20;
+    let sizes =
+        ReactorConfig { processors: 1, handlers: 3, memory: 3_200_000, ..ReactorConfig::default() };
+    let at = ([127, 0, 0, 1], 0).into();
+    let (config, limits) = (BrokerConfig::default(), BrokerLimits::default());
+    let mut reactor = Reactor::start(config, limits, sizes, at, None, Logger::silent(), 5).unwrap();
+    let at = reactor.address();
+    let peers: Vec<_> = (0..12)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let mut peer = Peer::new(at);
+                let name = format!("topic-{number}");
+                peer.create(&name);
+                let records = batch(300_000);
+                for offset in 0..ROUNDS {
+                    peer.ask_produce(&name, &records);
+                    peer.ask_fetch(&name, offset, 10);
+                    // Its answer is larger than the room that comes with a request.
+                    let names: String = "x".repeat(200);
+                    peer.ask_metadata(&names);
+                    assert_eq!(peer.produced(), Ok(offset));
+                    assert_eq!(peer.fetched(), [offset]);
+                    peer.answer().unwrap();
+                }
+            })
+        })
+        .collect();
+    peers.into_iter().for_each(|peer| peer.join().unwrap());
+    reactor.stop(LONG);
+    let stats = reactor.stats();
+    assert_eq!((stats.refused, stats.panics), (0, 0));
 }

@@ -29,7 +29,11 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     let mut to = Prepared { send: Some(send), pool: &mailbox.pool, wanted: 0 };
     // What a panic may leave half done: a partition, which knows it itself, and the working tables,
     // which every request writes anew.
-    let ran = catch_unwind(AssertUnwindSafe(|| run(&shared.core, scratch, &frame, when, &mut to)));
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        #[cfg(test)]
+        assert!(!shared.explodes.swap(false, crate::sync::Ordering::SeqCst));
+        run(&shared.core, scratch, &frame, when, &mut to)
+    }));
     let reply = match ran {
         Ok(ran) => reply_of(ran, scratch, &mailbox.pool, to.wanted),
         Err(_) => {

@@ -20,29 +20,37 @@
 //! are joined. A thread that does not come to its end in time is left behind, with a line in the log.
 
 mod acceptor;
+mod config;
 mod handler_pool;
 pub(super) mod mailbox;
 mod processor;
 mod request_channel;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use config::ReactorConfig;
+pub(crate) use shared::{Reply, Request, Response, Shared};
 
 use super::BrokerStats;
 use super::config::{BrokerConfig, BrokerLimits};
 use super::core::Core;
-use super::scratch::{Appended, Scratch};
+use super::scratch::Scratch;
 use super::server::{Broker, channel_options};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::acceptor::Acceptor;
-use crate::net::pool::{MAX_BLOCK, MIN_BLOCK, Memory, PoolConfig, Term};
-use crate::net::selector::{Selector, SelectorConfig, Waker};
+use crate::net::selector::{Selector, Waker};
 use crate::net::sys::threads;
-use crate::net::{BufferPool, ChannelOptions, ConnId, Owner, SendBuilder, SharedLease, TurnBudget};
+use crate::net::{ChannelOptions, Owner};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
-use crate::time::{Clock, Instant, SystemClock};
+use crate::time::SystemClock;
+use config::{MOST, selector};
 use core::time::Duration;
 use mailbox::Mailbox;
 use processor::Processor;
 use request_channel::RequestChannel;
+use shared::{KINDS, Kind};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
@@ -51,187 +59,6 @@ use std::thread::JoinHandle;
 const SLACK: Duration = Duration::from_secs(2);
 /// Connections the kernel holds until the acceptor takes them.
 const BACKLOG: i32 = 1024;
-/// Bytes one connection may have unsent.
-const SEND_QUEUE_MAX: usize = 4 << 20;
-
-/// The threads of a reactor and their sizes.
-#[derive(Debug)]
-pub struct ReactorConfig {
-    /// Processors: threads that read and write sockets.
-    pub processors: usize,
-    /// Handler threads.
-    pub handlers: usize,
-    /// Requests that wait for a handler thread at most.
-    pub max_queued: usize,
-    /// Bytes of each processor's pool.
-    pub memory: usize,
-    /// Processors of the machine to stay on, in turn, the reactor's processors first; empty for none.
-    pub cpus: Box<[usize]>,
-}
-
-impl Default for ReactorConfig {
-    fn default() -> Self {
-        ReactorConfig {
-            processors: 3,
-            handlers: 8,
-            max_queued: 500,
-            memory: 32 << 20,
-            cpus: Box::new([]),
-        }
-    }
-}
-
-/// A request on its way to a handler thread.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) processor: usize,
-    pub(super) conn: ConnId,
-    pub(super) frame: SharedLease,
-    /// Where the answer goes.
-    pub(super) send: SendBuilder,
-    /// When it was first handed over.
-    pub(super) arrived: Instant,
-    /// It must be answered now.
-    pub(super) hurry: bool,
-    /// The processor's drains of its board before that.
-    pub(super) seen: u64,
-}
-
-/// A request on its way back.
-#[derive(Debug)]
-pub(super) struct Response {
-    pub(super) conn: ConnId,
-    pub(super) frame: SharedLease,
-    pub(super) arrived: Instant,
-    pub(super) seen: u64,
-    /// The returns of the log's pool before it was handled.
-    pub(super) log_returns: u64,
-    pub(super) hurry: bool,
-    pub(super) reply: Reply,
-}
-
-/// What became of a request.
-#[derive(Debug)]
-pub(super) enum Reply {
-    /// It was handled; there is an answer, or none is wanted.
-    Answer(Option<SendBuilder>),
-    /// The connection must end; the text says why.
-    Close(&'static str),
-    /// Its handler panicked.
-    Panicked,
-    /// There was no memory for an answer of this size.
-    NoMemory { room: usize },
-    /// It waits for appends to these partitions, as numbers of four bytes; `None` if there was no
-    /// memory to list them.
-    Appends { until: Instant, watch: Option<SharedLease> },
-    /// It waits for memory of the log.
-    LogMemory { until: Instant },
-}
-
-/// What the threads share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) core: Arc<Core>,
-    pub(super) requests: RequestChannel<Request>,
-    pub(super) mailboxes: Box<[Mailbox]>,
-    /// Connections that are open or on their way to a processor.
-    pub(super) open: AtomicUsize,
-    /// Connections at most, and of one processor.
-    max_connections: usize,
-    processor_connections: usize,
-    /// Connections that were refused because there are too many.
-    too_many: AtomicU64,
-    /// The acceptor holds a connection that no processor had a place for.
-    acceptor_holds: AtomicBool,
-    acceptor: Waker,
-    stops_accepting: AtomicBool,
-    closes: AtomicBool,
-    grace: Mutex<Duration>,
-    /// A thread ended that should not have.
-    failed: AtomicBool,
-    /// Told of it.
-    host: Option<Waker>,
-    clock: SystemClock,
-    /// Threads that run, by kind, and who waits for their end.
-    running: Mutex<[usize; KINDS]>,
-    ended: Condvar,
-}
-
-/// What a thread is for.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Acceptor,
-    Processor,
-    Handler,
-}
-
-const KINDS: usize = 3;
-
-impl Shared {
-    /// Wakes the processors whose requests found no place in the channel. After one was taken out.
-    fn wake_refused(&self) {
-        for mailbox in &self.mailboxes {
-            if mailbox.wants_room.load(Ordering::SeqCst)
-                && mailbox.wants_room.swap(false, Ordering::SeqCst)
-            {
-                mailbox.waker.wake();
-            }
-        }
-    }
-
-    /// Tells all processors what was appended, and wakes those where somebody waits.
-    fn post_appends(&self, appended: &mut Appended) {
-        if appended.is_empty() {
-            return;
-        }
-        while let Some(partition) = appended.take() {
-            self.mailboxes.iter().for_each(|mailbox| mailbox.board.note(partition));
-        }
-        for mailbox in &self.mailboxes {
-            // Whoever found it smudged leaves the wake to the one before, or to the processor, which
-            // looks at the board after it says that somebody waits.
-            if mailbox.board.smudge() && mailbox.awaits_appends.load(Ordering::SeqCst) {
-                mailbox.waker.wake();
-            }
-        }
-    }
-
-    fn count_in(&self, kind: Kind) {
-        if let Some(running) = self.running.lock().get_mut(kind as usize) {
-            *running += 1;
-        }
-    }
-
-    fn count_out(&self, kind: Kind) {
-        if let Some(running) = self.running.lock().get_mut(kind as usize) {
-            *running -= 1;
-        }
-        self.ended.notify_all();
-    }
-
-    /// Waits until no thread of a kind runs, for at most `time`; says whether that is so.
-    fn wait_for(&self, kind: Kind, time: Duration) -> bool {
-        let by = self.clock.now().after(time);
-        let mut running = self.running.lock();
-        while running.get(kind as usize).is_some_and(|n| *n > 0) {
-            let left = by.since(self.clock.now());
-            if left.is_zero() {
-                return false;
-            }
-            running = self.ended.wait_for(running, left);
-        }
-        true
-    }
-
-    fn fail(&self, what: &str) {
-        self.core.logger.line(Level::Error, format_args!("the reactor has failed: {what}"));
-        self.failed.store(true, Ordering::SeqCst);
-        if let Some(host) = &self.host {
-            host.wake();
-        }
-    }
-}
-
 /// A broker on threads of its own. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Reactor {
@@ -322,6 +149,8 @@ impl Reactor {
             failed: AtomicBool::new(false),
             host,
             clock: SystemClock::new(),
+            #[cfg(test)]
+            explodes: AtomicBool::new(false),
             running: Mutex::new([0; KINDS]),
             ended: Condvar::default(),
             core,
@@ -454,78 +283,8 @@ pub(super) struct Base {
     pub(super) max_connections: usize,
 }
 
-/// The most processors: so many selectors the log's pool can wake.
-const MOST: usize = 63;
-
 /// A thread's work.
 type Body = Box<dyn FnOnce(&Arc<Shared>) -> Result<(), Error> + Send>;
-
-impl ReactorConfig {
-    /// Whether a broker can be run so.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for sizes that cannot be, [`Error::Unsupported`] if the host answers APIs.
-    pub fn check(&self, broker: &Broker) -> Result<(), Error> {
-        self.check_for(&broker.base())
-    }
-
-    fn check_for(&self, base: &Base) -> Result<(), Error> {
-        if !(1..=MOST).contains(&self.processors) {
-            return Err(Error::Invalid("a reactor has 1 to 63 processors"));
-        }
-        if !(1..=1024).contains(&self.handlers) {
-            return Err(Error::Invalid("a reactor has 1 to 1024 handler threads"));
-        }
-        if !(1..=1 << 20).contains(&self.max_queued) {
-            return Err(Error::Invalid("max_queued is from 1 to 1048576"));
-        }
-        if base.core.settings.host_apis != [0; 2] {
-            return Err(Error::Unsupported("APIs of the host's in reactor mode"));
-        }
-        Ok(())
-    }
-}
-
-/// A processor's selector and pool.
-fn selector(
-    config: &ReactorConfig,
-    connections: usize,
-    logger: &Logger,
-) -> Result<Selector, Error> {
-    let guaranteed = terms();
-    let least: usize = guaranteed.iter().map(|t| t.blocks * (t.size + t.size / 64)).sum();
-    let shared = config.memory.checked_sub(least);
-    let shared = shared.ok_or(Error::Invalid("a processor's memory is below its least"))?;
-    let pool = BufferPool::new(PoolConfig {
-        guaranteed: &guaranteed,
-        // The pool rounds up to whole blocks; the limit is one.
-        shared: shared - shared % (MIN_BLOCK + MIN_BLOCK / 64),
-        control_blocks: 16,
-        memory: Memory::Map { prefault: false },
-    })?;
-    // Each request on the way keeps places for the pieces of its answer; those that find none wait.
-    let on_the_way = (config.max_queued + config.handlers).min(connections).min(128);
-    let config = SelectorConfig {
-        max_channels: connections,
-        max_listeners: 0,
-        max_pieces: 4096 + on_the_way * (2 * SendBuilder::MAX_PIECES + 1),
-        send_queue_max: SEND_QUEUE_MAX,
-        budget: TurnBudget::default(),
-        logger: logger.clone(),
-    };
-    Selector::new(config, pool)
-}
-
-/// The guaranteed part of a processor's pool.
-fn terms() -> [Term; 4] {
-    let term = |why, size, blocks| Term { why, size, blocks };
-    [
-        term("requests and answers that keep a connection alive", MIN_BLOCK, 64),
-        term("one bulk read and one batch at a time make progress", 4 * MIN_BLOCK, 16),
-        term("the request around a batch of the default size is read", 8 * MIN_BLOCK, 8),
-        term("one frame of the largest size is read, one is held", MAX_BLOCK, 2),
-    ]
-}
 
 /// Has the log's pool wake all processors; their places there.
 fn wakers(shared: &Shared) -> Result<Box<[usize]>, Error> {

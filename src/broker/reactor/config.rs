@@ -1,0 +1,109 @@
+//! ReactorConfig: the threads, and what each processor takes at the start.
+
+use super::Base;
+use crate::broker::server::Broker;
+use crate::error::Error;
+use crate::logging::Logger;
+use crate::net::pool::{MAX_BLOCK, MIN_BLOCK, Memory, PoolConfig, Term};
+use crate::net::selector::{Selector, SelectorConfig};
+use crate::net::{BufferPool, SendBuilder, TurnBudget};
+
+/// The most processors: so many selectors the log's pool can wake.
+pub(super) const MOST: usize = 63;
+
+/// Bytes one connection may have unsent.
+const SEND_QUEUE_MAX: usize = 4 << 20;
+
+/// The threads of a reactor and their sizes.
+#[derive(Debug)]
+pub struct ReactorConfig {
+    /// Processors: threads that read and write sockets.
+    pub processors: usize,
+    /// Handler threads.
+    pub handlers: usize,
+    /// Requests that wait for a handler thread at most.
+    pub max_queued: usize,
+    /// Bytes of each processor's pool.
+    pub memory: usize,
+    /// Processors of the machine to stay on, in turn, the reactor's processors first; empty for none.
+    pub cpus: Box<[usize]>,
+}
+
+impl Default for ReactorConfig {
+    fn default() -> Self {
+        ReactorConfig {
+            processors: 3,
+            handlers: 8,
+            max_queued: 500,
+            memory: 32 << 20,
+            cpus: Box::new([]),
+        }
+    }
+}
+
+impl ReactorConfig {
+    /// Whether a broker can be run so.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for sizes that cannot be, [`Error::Unsupported`] if the host answers APIs.
+    pub fn check(&self, broker: &Broker) -> Result<(), Error> {
+        self.check_for(&broker.base())
+    }
+
+    pub(super) fn check_for(&self, base: &Base) -> Result<(), Error> {
+        if !(1..=MOST).contains(&self.processors) {
+            return Err(Error::Invalid("a reactor has 1 to 63 processors"));
+        }
+        if !(1..=1024).contains(&self.handlers) {
+            return Err(Error::Invalid("a reactor has 1 to 1024 handler threads"));
+        }
+        if !(1..=1 << 20).contains(&self.max_queued) {
+            return Err(Error::Invalid("max_queued is from 1 to 1048576"));
+        }
+        if base.core.settings.host_apis != [0; 2] {
+            return Err(Error::Unsupported("APIs of the host's in reactor mode"));
+        }
+        Ok(())
+    }
+}
+
+/// A processor's selector and pool.
+pub(super) fn selector(
+    config: &ReactorConfig,
+    connections: usize,
+    logger: &Logger,
+) -> Result<Selector, Error> {
+    let guaranteed = terms();
+    let least: usize = guaranteed.iter().map(|t| t.blocks * (t.size + t.size / 64)).sum();
+    let shared = config.memory.checked_sub(least);
+    let shared = shared.ok_or(Error::Invalid("a processor's memory is below its least"))?;
+    let pool = BufferPool::new(PoolConfig {
+        guaranteed: &guaranteed,
+        // The pool rounds up to whole blocks; the limit is one.
+        shared: shared - shared % (MIN_BLOCK + MIN_BLOCK / 64),
+        control_blocks: 16,
+        memory: Memory::Map { prefault: false },
+    })?;
+    // Each request on the way keeps places for the pieces of its answer; those that find none wait.
+    let on_the_way = (config.max_queued + config.handlers).min(connections).min(128);
+    let config = SelectorConfig {
+        max_channels: connections,
+        max_listeners: 0,
+        max_pieces: 4096 + on_the_way * (2 * SendBuilder::MAX_PIECES + 1),
+        send_queue_max: SEND_QUEUE_MAX,
+        budget: TurnBudget::default(),
+        logger: logger.clone(),
+    };
+    Selector::new(config, pool)
+}
+
+/// The guaranteed part of a processor's pool.
+fn terms() -> [Term; 4] {
+    let term = |why, size, blocks| Term { why, size, blocks };
+    [
+        term("requests and answers that keep a connection alive", MIN_BLOCK, 64),
+        term("one bulk read and one batch at a time make progress", 4 * MIN_BLOCK, 16),
+        term("the request around a batch of the default size is read", 8 * MIN_BLOCK, 8),
+        term("one frame of the largest size is read, one is held", MAX_BLOCK, 2),
+    ]
+}
