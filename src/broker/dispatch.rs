@@ -23,6 +23,7 @@ use super::serve::{Ran, When};
 use super::server::Broker;
 use crate::logging::Level;
 use crate::net::pool::Priority;
+use crate::net::slots::SlotId;
 use crate::net::{BufferPool, ConnId, Selectable, SendBuilder, SendRefused, SharedLease};
 use crate::sync::{Arc, Ordering};
 use crate::time::{Instant, Moment};
@@ -119,11 +120,7 @@ impl Broker {
     }
 
     /// Hands a parked request over anew.
-    pub(super) fn hand_off_parked<N: Selectable>(
-        &mut self,
-        net: &mut N,
-        id: crate::net::slots::SlotId,
-    ) {
+    pub(super) fn hand_off_parked<N: Selectable>(&mut self, net: &mut N, id: SlotId) {
         let Some(parked) = self.delayed.remove(id) else { return };
         self.counts.wakes += 1;
         let asked = (parked.conn, parked.frame, parked.arrived);
@@ -173,7 +170,9 @@ impl Broker {
     /// Takes what the handlers have done, and room that they made.
     pub(super) fn take_responses<N: Selectable>(&mut self, net: &mut N, now: Moment) {
         let mut popped = false;
-        while let Some(response) = self.dispatch.as_mut().and_then(Dispatch::pop) {
+        // No more than are on the way now: a turn ends.
+        for _ in 0..self.dispatch.as_ref().map_or(0, |dispatch| dispatch.in_flight) {
+            let Some(response) = self.dispatch.as_mut().and_then(Dispatch::pop) else { break };
             popped = true;
             self.take_response(net, response, now);
         }

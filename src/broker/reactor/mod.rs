@@ -9,7 +9,7 @@
 //!
 //! A processor is the polled broker's own code with another way to run a request (`dispatch`): it
 //! hands it over and mutes the connection until it is answered. So the threads share only what is in
-//! [`Shared`]: `Core`, which is made for it, the channel, and a mailbox for each processor.
+//! `Shared`: `Core`, which is made for it, the channel, and a mailbox for each processor.
 //!
 //! **Queues** are bounded and taken at the start. Nobody waits at a full one: a request waits in its
 //! processor's table, a connection with the acceptor, and whoever makes room wakes them by a flag. A
