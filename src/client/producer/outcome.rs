@@ -56,7 +56,9 @@ impl Client {
         batch.in_request = false;
         batch.next_in_request = NO_BATCH;
         let (producer, part, attempts) = (batch.producer, batch.part, batch.attempts);
-        let (sequence, count, over) = (batch.sequence, batch.count(), batch.end.is_some());
+        // An answer to numbers that it does not have any more says nothing about the present ones.
+        let sequence = batch.sequence.filter(|_| !batch.renumbered);
+        let (count, over) = (batch.count(), batch.end.is_some());
         if let Some(p) = self.producers.get_mut(producer)
             && let Some(queue) = p.queues.get_mut(part as usize)
         {
@@ -103,12 +105,16 @@ impl Client {
             return;
         }
         let definite = matches!(verdict, Verdict::Answer { .. }) && !code.is_retriable();
+        let doubt = self.batches.get(index).is_some_and(|batch| batch.doubt);
+        let hole = definite && !doubt && self.is_first(index);
         self.fail(index, code.into());
         if let Some((producer, part)) = self.place_of(index) {
-            if definite {
-                // What comes behind a batch that was refused for good has a hole before it.
+            if hole {
+                // It is certainly not there, so nothing behind it can be.
                 self.start_over(producer, part);
             } else {
+                // It, or one before it, may be there, and what is behind it too: they must keep
+                // their numbers to be known again.
                 self.set_unresolved(producer, part);
             }
         }
@@ -147,24 +153,28 @@ impl Client {
         p.failed.is_none() && batch.expires > now && batch.attempts <= p.config.retries
     }
 
+    /// Whether nothing that has numbers and stands before it is out.
+    fn is_first(&self, index: u32) -> bool {
+        let Some((producer, part)) = self.place_of(index) else { return false };
+        let queue = self.producers.get(producer).and_then(|p| p.queues.get(part as usize));
+        queue.is_some_and(|queue| queue.sequences.unacked().first() == Some(&index))
+    }
+
     /// Whether another try may help. With idempotence two more codes are worth one, after the
     /// numbers were put right.
     fn worth_retrying(&mut self, index: u32, code: ErrorCode, log_start: i64) -> bool {
         let Some(batch) = self.batches.get(index) else { return false };
         let (producer, part, renumbered) = (batch.producer, batch.part, batch.renumbered);
-        let Some(sequence) = batch.sequence else { return code.is_retriable() };
-        let Some(queue) = self.producers.get(producer).and_then(|p| p.queues.get(part as usize))
-        else {
-            return false;
-        };
+        if batch.sequence.is_none() && !renumbered {
+            return code.is_retriable();
+        }
         match code {
-            // One before it was lost and will be repeated; or it is itself the first of them, and
-            // the broker misses something that will never come. A broker that has forgotten the
-            // producer says 59 and, from v5 on, where its log starts.
+            // A broker that has forgotten the producer tells, from v5 on, where its log starts.
             ErrorCode::UNKNOWN_PRODUCER_ID if log_start < 0 => true,
+            // One before it was lost and will be repeated; or it is itself the first of them: then
+            // the broker misses something that will never come, and does not have this one either.
             ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER | ErrorCode::UNKNOWN_PRODUCER_ID => {
-                let first = !renumbered && queue.sequences.is_next(sequence.base);
-                if queue.sequences.unresolved || first {
+                if !renumbered && self.is_first(index) {
                     self.start_over(producer, part);
                 }
                 true

@@ -80,7 +80,7 @@ pub(in crate::client) struct Batch {
     /// The leader's epoch when it was sent last.
     pub(in crate::client) epoch: i32,
     pub(in crate::client) sequence: Option<Sequence>,
-    /// Its numbers were changed since it was first sent.
+    /// Its numbers were changed since it was last sent.
     pub(in crate::client) renumbered: bool,
     /// It is part of a request that was not answered.
     pub(in crate::client) in_request: bool,

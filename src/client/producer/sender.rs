@@ -224,6 +224,7 @@ impl Client {
             let Some(batch) = self.batches.get_mut(index) else { continue };
             let part = batch.part;
             batch.attempts += 1;
+            batch.renumbered = false;
             batch.state = BatchState::InFlight;
             batch.in_request = true;
             batch.next_in_request = chosen.get(i + 1).copied().unwrap_or(NO_BATCH);

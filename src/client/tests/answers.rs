@@ -213,7 +213,7 @@ impl Cluster {
         let answer = InitProducerIdResponse {
             error_code: code,
             producer_id: if code == 0 { self.next_producer } else { -1 },
-            producer_epoch: 0,
+            producer_epoch: self.first_epoch,
             ..Default::default()
         };
         encode(&answer, request.version)

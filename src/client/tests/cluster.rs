@@ -78,6 +78,8 @@ pub(super) struct Cluster {
     /// The leader hint of answers: leader and epoch.
     pub(super) hint: Option<(i32, i32)>,
     pub(super) next_producer: i64,
+    /// The epoch that new producer ids come with.
+    pub(super) first_epoch: i16,
     /// Everything that came in.
     pub(super) seen: Vec<Request>,
 }
@@ -176,6 +178,7 @@ impl Cluster {
             lenient: false,
             hint: None,
             next_producer: 1000,
+            first_epoch: 0,
             seen: Vec::new(),
         }
     }

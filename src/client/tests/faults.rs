@@ -74,7 +74,7 @@ impl Run {
         let partition = self.random.below(PARTITIONS as u32) as usize;
         let key = [ApiKey::PRODUCE, ApiKey::PRODUCE, ApiKey::FETCH, ApiKey::METADATA]
             [self.random.below(4) as usize];
-        let act = match self.random.below(9) {
+        let act = match self.random.below(10) {
             0 => Act::Silence,
             1 => Act::Hangup,
             2 if key == ApiKey::PRODUCE => Act::WriteAndHangup,
@@ -83,6 +83,8 @@ impl Run {
             5 => Act::Correlation(7),
             6 => Act::Body(vec![0xee; 11]),
             7 if key == ApiKey::METADATA => Act::Code(5),
+            // Refused for good.
+            8 if key == ApiKey::PRODUCE => Act::Code(10),
             _ => Act::Code(6),
         };
         match self.random.below(8) {

@@ -221,3 +221,51 @@ fn no_permission_to_write_idempotently_ends_the_producer() {
     world.run();
     assert_eq!(world.take(|e| matches!(e, ClientEvent::Closed { owner: 100 })).len(), 1);
 }
+
+#[test]
+fn a_refusal_in_doubt_does_not_renumber_what_may_be_written() {
+    let (mut world, topic, producer) = known(&[]);
+    world.hold.insert(0);
+    for user in 0..2 {
+        assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    // Both are written and no answer comes; then the first is not permitted any more.
+    let held = core::mem::take(&mut world.held);
+    world.cluster.plan(ApiKey::PRODUCE, [Act::WriteAndHangup, Act::WriteAndHangup, Act::Code(29)]);
+    held.iter().for_each(|(_, request)| assert!(world.cluster.handle(request).is_err()));
+    world.hold.clear();
+    world.hang_up(1);
+    world.advance(2000 * MS);
+    let outcomes = world.outcomes();
+    assert_eq!(outcomes[0], (vec![0], MaybePersisted, Some(Error::Kafka(29)), -1));
+    assert_eq!((&outcomes[1].0[..], outcomes[1].1), (&[1][..], Persisted));
+    assert_eq!(world.cluster.part("t", 0).values(), ["-", "0", "1"], "once each");
+    // The numbers line up after all: no new epoch.
+    assert_eq!(world.produce(producer, topic, 0, "2", 2), Ok(true));
+    world.run();
+    assert_eq!(batches(&world).last(), Some(&(0, 3, 0)));
+}
+
+#[test]
+fn when_the_epochs_are_used_up_there_is_a_new_id() {
+    let mut world = World::new();
+    world.cluster.first_epoch = i16::MAX - 1;
+    world.cluster.add_topic("t", &[1]);
+    let topic = world.topic("t");
+    let producer = world.producer(&[("linger.ms", "0")]);
+    assert_eq!(world.produce(producer, topic, 0, "0", 0), Ok(true));
+    world.run();
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(45)]);
+    world.hold.insert(0);
+    for user in 1..4 {
+        assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    world.hold.clear();
+    world.release();
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.count(ApiKey::INIT_PRODUCER_ID), 2);
+    assert!(world.outcomes().iter().all(|o| o.1 == Persisted));
+    assert_eq!(world.cluster.part("t", 0).values(), ["0", "1", "2", "3"]);
+}
