@@ -34,6 +34,7 @@ impl Run {
         let setup = Setup { brokers: &BROKERS, client: &client, limits, shared: 16 << 20 };
         let mut world = World::with(setup);
         world.cluster.lenient = seed.is_multiple_of(2);
+        world.cluster.first_epoch = if seed.is_multiple_of(3) { i16::MAX - 3 } else { 0 };
         world.cluster.add_topic("t", &[1, 2, 3]);
         let topic = world.topic("t");
         let producer = world.producer(producer);
