@@ -137,8 +137,16 @@ static void closing_drains(void) {
   const kloop_prop props[] = {{"linger.ms", "60000"}, {"delivery.timeout.ms", "120000"}};
   kloop_producer *producer = check_producer(client, props, 2);
   CHECK_IS(kloop_client_topic(client, "closing", 7, &topic), KLOOP_OK);
-  kloop_msg msg = check_msg(topic, "v", 1, 5);
-  while (kloop_produce(producer, &msg, 1) == 0) kloop_release(engine, &(kloop_lease){await(KLOOP_EV_WRITABLE).lease}, 1);
+  /* A message that cannot be, behind one that can: the count says that one was taken. */
+  kloop_msg msg[2] = {check_msg(topic, "v", 1, 5), check_msg(topic, "v", 1, 6)};
+  int32_t took;
+  msg[1].flags = 1;
+  while ((took = kloop_produce(producer, msg, 2)) == 0) {
+    kloop_event event = await(KLOOP_EV_WRITABLE);
+    kloop_release(engine, &event.lease, 1);
+  }
+  CHECK_IS(took, 1);
+  CHECK_IS(kloop_produce(producer, &msg[1], 1), KLOOP_E_ABI);
   CHECK_IS(kloop_producer_close(producer, 5000000000), KLOOP_OK); /* does not wait for the linger */
   while (!closed) {
     kloop_event event;
@@ -154,7 +162,7 @@ static void closing_drains(void) {
     kloop_release(engine, &event.lease, 1);
   }
   CHECK_IS(delivered, 1);
-  CHECK(kloop_produce(producer, &msg, 1) < 0);
+  CHECK(kloop_produce(producer, msg, 1) < 0);
   CHECK_IS(kloop_client_close(client, 1000000000), KLOOP_OK);
   CHECK_IS(await(KLOOP_EV_CLOSED).owner, 2);
   CHECK_IS(kloop_broker_close(broker, 1000000000), KLOOP_OK);

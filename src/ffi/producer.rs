@@ -133,15 +133,19 @@ pub unsafe extern "C" fn kloop_produce(
         inner.engine.with_client(target.owner, |client, _, now| {
             let mut taken = 0;
             for msg in msgs {
-                // SAFETY: passed on from the caller.
-                let out = unsafe { record(msg) }?;
-                // SAFETY: passed on from the caller.
-                let headers = unsafe { array(msg.headers, msg.header_count as usize) }?;
-                // SAFETY: passed on from the caller.
-                let pairs = headers.iter().map(|header| unsafe { pair(header) });
-                match client.produce(target.part, &out, pairs, now) {
+                let mut one = || {
+                    // SAFETY: passed on from the caller.
+                    let out = unsafe { record(msg) }?;
+                    // SAFETY: passed on from the caller.
+                    let headers = unsafe { array(msg.headers, msg.header_count as usize) }?;
+                    // SAFETY: passed on from the caller.
+                    let pairs = headers.iter().map(|header| unsafe { pair(header) });
+                    client.produce(target.part, &out, pairs, now)
+                };
+                match one() {
                     Ok(true) => taken += 1,
                     Ok(false) => break,
+                    // What was taken before must be told; the next call begins with this one.
                     Err(error) if taken == 0 => return Err(error),
                     Err(_) => break,
                 }
