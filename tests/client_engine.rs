@@ -222,6 +222,44 @@ fn records_larger_than_a_block_of_the_default_batch() {
     assert!(matches!(taken, Err(kloop::error::Error::Invalid(_))), "{taken:?}");
 }
 
+/// A client with more events than each poll takes keeps posts from nobody.
+#[test]
+fn a_busy_client_starves_no_other_source() {
+    let mut all = Loop::new(&[("linger.ms", "0")]);
+    all.produce(0, 10);
+    let (client, producer, topic) = (all.client, all.producer, all.topic);
+    let inbox = all.engine.inbox();
+    let mut since_post = 0;
+    for round in 0..400u64 {
+        let record = OutRecord {
+            topic,
+            partition: Some(0),
+            key: None,
+            value: Some(&round.to_le_bytes()),
+            timestamp_ms: None,
+            user: round,
+        };
+        for _ in 0..4 {
+            let none = core::iter::empty();
+            let call =
+                all.engine.with_client(client, |c, _, now| c.produce(producer, &record, none, now));
+            assert!(call.is_ok());
+        }
+        if since_post == 0 {
+            inbox.post(round).unwrap();
+        }
+        since_post += 1;
+        let post = |event| {
+            if matches!(event, Event::Posted { .. }) {
+                since_post = 0;
+            }
+        };
+        all.engine.poll(1, Some(Duration::from_millis(10)), post).unwrap();
+        // As many sources as there may be clients and brokers, and the posts.
+        assert!(since_post <= 13, "a post waits for {since_post} polls");
+    }
+}
+
 #[test]
 fn flush_and_close_over_real_sockets() {
     let mut all = Loop::new(&[("linger.ms", "10000")]);

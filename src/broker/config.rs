@@ -155,7 +155,8 @@ pub(crate) fn has_api(set: &[u64; 2], key: i16) -> bool {
     set.get(key / 64).is_some_and(|word| word >> (key % 64) & 1 == 1)
 }
 
-fn is_cluster_id(id: &str) -> bool {
+/// Whether a text has the form of [`BrokerConfig::cluster_id`].
+pub(crate) fn is_cluster_id(id: &str) -> bool {
     id.len() == 22 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 

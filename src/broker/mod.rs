@@ -72,6 +72,7 @@ mod tests;
 mod topic_settings;
 mod topics;
 
+pub(crate) use config::is_cluster_id;
 pub use config::{BrokerConfig, BrokerLimits};
 pub use reactor::{Reactor, ReactorConfig};
 pub use server::Broker;

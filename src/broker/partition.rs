@@ -191,20 +191,25 @@ impl Partition {
         let Some(fresh) = core.take_block(self, want, len) else { return false };
         let keep = core.settings.retention_bytes;
         let opened = self.change(|log| {
+            // What was opened behind the deletion would never go.
+            if self.is_deleted() {
+                return (None, Some(fresh), None);
+            }
             let bare = log.is_bare();
             let (before, fresh) = match log.open(fresh) {
                 Ok(before) => (before, None),
                 Err(fresh) => (None, Some(fresh)),
             };
+            if bare && fresh.is_none() {
+                core.memory.count_in_use(true);
+            }
             let drop_one = fresh.is_some() || keep.is_some_and(|keep| log.exceeds(keep));
             let dropped = if drop_one { log.evict(None) } else { None };
-            (bare, before, fresh, dropped)
+            (before, fresh, dropped)
         });
-        let Ok((bare, before, fresh, dropped)) = opened else { return true };
+        let Ok((before, fresh, dropped)) = opened else { return true };
         if let Some(fresh) = fresh {
             core.memory.give_back(fresh);
-        } else if bare {
-            core.memory.count_in_use(true);
         }
         if let Some(cell) = dropped {
             core.memory.recycle(cell);
@@ -219,13 +224,18 @@ impl Partition {
     /// anything.
     pub(crate) fn empty(&self, core: &Core) -> bool {
         let mut any = false;
-        while let Ok(Some(cell)) = self.change(|log| log.evict(None)) {
+        // The counts change with the log, under its lock: an append may open a segment in between.
+        let evict = |log: &mut Log| {
+            let cell = log.evict(None)?;
+            if log.is_bare() {
+                core.memory.count_in_use(false);
+                self.last_append.store(0, Ordering::Relaxed);
+            }
+            Some(cell)
+        };
+        while let Ok(Some(cell)) = self.change(evict) {
             core.memory.recycle(cell);
             any = true;
-        }
-        if any {
-            core.memory.count_in_use(false);
-            self.last_append.store(0, Ordering::Relaxed);
         }
         any
     }

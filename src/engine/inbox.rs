@@ -1,8 +1,13 @@
 //! Inbox: numbers that other threads post to an engine. Bounded, without locks; the engine's
 //! descriptor is written only when the engine may be asleep.
+//!
+//! **Signal handlers.** A push into the queue spins only where it meets a pop that has not ended, which
+//! needs a full queue. A handler may have interrupted that very pop; so posts are counted, the count
+//! falls only behind the pop, and the queue has one place more than may be counted.
 
 use crate::net::selector::Waker;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::net::sys::errno::KeptErrno;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
 
 /// Why a post was not taken.
@@ -18,6 +23,9 @@ pub enum PostRefused {
 #[derive(Debug)]
 pub struct Inbox {
     posts: ArrayQueue<u64>,
+    /// Posts that wait, with those that are just being put in or taken out.
+    count: AtomicUsize,
+    capacity: usize,
     waker: Waker,
     closed: AtomicBool,
     refused: AtomicU64,
@@ -25,8 +33,11 @@ pub struct Inbox {
 
 impl Inbox {
     pub(super) fn new(capacity: usize, waker: Waker) -> Self {
+        let capacity = capacity.max(1);
         Inbox {
-            posts: ArrayQueue::new(capacity.max(1)),
+            posts: ArrayQueue::new(capacity + 1),
+            count: AtomicUsize::new(0),
+            capacity,
             waker,
             closed: AtomicBool::new(false),
             refused: AtomicU64::new(0),
@@ -42,16 +53,21 @@ impl Inbox {
         if self.closed.load(Ordering::Acquire) {
             return Err(PostRefused::Closed);
         }
-        if self.posts.push(user).is_err() {
+        let counted = self.count.fetch_add(1, Ordering::AcqRel);
+        if counted >= self.capacity || self.posts.push(user).is_err() {
+            self.count.fetch_sub(1, Ordering::AcqRel);
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(PostRefused::Full);
         }
+        let _errno = KeptErrno::new();
         self.waker.wake();
         Ok(())
     }
 
     pub(super) fn take(&self) -> Option<u64> {
-        self.posts.pop()
+        let user = self.posts.pop()?;
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        Some(user)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -24,7 +24,7 @@ use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
 use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
-use crate::net::selector::{Selector, SelectorConfig};
+use crate::net::selector::{Selector, SelectorConfig, earlier};
 use crate::net::slots::{SlotId, Slots};
 use crate::net::{BufferPool, ConnId, Notice, Owner};
 use crate::sync::Arc;
@@ -82,7 +82,7 @@ pub struct Engine {
     clients: Slots<Client>,
     brokers: Slots<Served>,
     inbox: Arc<Inbox>,
-    /// Which source of events is asked first; moves on so that none starves.
+    /// Which source of events is asked first; moves on with each poll so that none starves.
     first_source: usize,
     /// The deadline the descriptor was armed for at the end of the last turn.
     armed: Option<Instant>,
@@ -184,6 +184,9 @@ impl Engine {
     /// again from the turn if it has none and the time is not over.
     pub fn begin_poll(&mut self, timeout: Option<Duration>) {
         self.polls += 1;
+        // Each poll asks another source first, so that one that could fill every poll's events
+        // starves no other.
+        self.first_source = (self.first_source + 1) % self.sources();
         self.until = match timeout {
             None => None,
             Some(Duration::ZERO) => Some(Instant::default()),
@@ -202,6 +205,9 @@ impl Engine {
             self.selector.flush();
         }
         let until = if self.has_work() { Some(now.at) } else { self.until };
+        // The alarm of the deadlines ends a wait; without it the wait must end by itself.
+        let until =
+            if self.timer_descriptor { until } else { earlier(until, self.next_deadline()) };
         self.selector.wait(until, now.at)?;
         let now = self.moment();
         // Whoever posts after this sets the flag again, so no post is overlooked.
@@ -250,10 +256,15 @@ impl Engine {
         }
     }
 
-    /// The next event; each source's in order, sources in turn.
+    /// Where events come from: the posts, each client, each broker.
+    fn sources(&self) -> usize {
+        1 + self.clients.capacity() + self.brokers.capacity()
+    }
+
+    /// The next event; each source's in order, and of one source until it has none, beginning with
+    /// another source in each poll.
     pub fn next_event(&mut self) -> Option<Event> {
-        let clients = self.clients.capacity();
-        let sources = 1 + clients + self.brokers.capacity();
+        let (clients, sources) = (self.clients.capacity(), self.sources());
         for i in 0..sources {
             let source = (self.first_source + i) % sources;
             let event = if source == 0 {
@@ -265,13 +276,11 @@ impl Engine {
                 self.broker_event(source - 1 - clients)
             };
             if event.is_some() {
-                // The order within a source is kept; between sources nobody waits for another.
                 self.first_source = source;
                 self.events += 1;
                 return event;
             }
         }
-        self.first_source = (self.first_source + 1) % sources;
         None
     }
 

@@ -137,6 +137,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Ends the threads of all brokers at once. All that may be asked of an engine in which a bug was
+    /// caught, before it is given up.
+    pub fn stop_threads(&mut self) {
+        for index in 0..self.brokers.capacity() {
+            if let Some((_, Served { runs: Runs::Reactor { reactor, .. }, .. })) =
+                self.brokers.at_mut(index)
+            {
+                reactor.stop(Duration::ZERO);
+            }
+        }
+    }
+
     /// Stops accepting, answers what is in flight for at most `grace`, closes the connections;
     /// [`BrokerEvent::Closed`] follows. With threads of its own it waits for that.
     ///

@@ -5,12 +5,14 @@ use super::config::kloop_error;
 use super::handle::{self, HandleCell, Inner, Kind, LastError, Refused, Target, kloop_engine};
 use super::status::{kloop_status, kloop_status_code as code, status};
 use crate::error::Error;
+use crate::net::sys::errno::KeptErrno;
 use core::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `f`; a panic inside it becomes `on_panic`.
+/// Runs `f`; a panic inside it becomes `on_panic`. `errno` stays what it was.
 #[inline]
 pub(super) fn guard<R>(on_panic: R, f: impl FnOnce() -> R) -> R {
+    let _errno = KeptErrno::new();
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(value) => value,
         Err(payload) => {
@@ -109,8 +111,9 @@ fn run(
         Ok(open) => open,
         Err(refused) => return refused.status(),
     };
+    let errno = KeptErrno::new();
     let result = catch_unwind(AssertUnwindSafe(|| f(inner, shell)));
-    drop(busy);
+    drop((busy, errno));
     match result {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {

@@ -7,7 +7,7 @@ use super::event::kloop_id;
 use super::handle::{HandleCell, Inner, Kind, Target, kloop_broker, kloop_engine, make_child};
 use super::slice::{array, kloop_slice, properties, put, text};
 use super::status::kloop_status;
-use crate::broker::{BrokerConfig, BrokerLimits};
+use crate::broker::{BrokerConfig, BrokerLimits, is_cluster_id};
 use crate::error::Error;
 use crate::net::ConnId;
 use crate::net::slots::SlotId;
@@ -55,12 +55,19 @@ unsafe fn given<'a>(conf: &kloop_broker_conf) -> Result<Given<'a>, NotMade> {
     // SAFETY: passed on from the caller.
     let pairs = unsafe { properties(conf.props, conf.prop_count) }?;
     let mut config = BrokerConfig::from_properties(Properties::new(pairs))?;
+    if conf.node_id < 0 {
+        return Err(Error::Invalid("node_id is negative").into());
+    }
     if conf.node_id != 0 {
         config.node_id = conf.node_id;
     }
     if !conf.cluster_id.is_null() {
         // SAFETY: passed on from the caller.
-        config.cluster_id = Some(unsafe { text(conf.cluster_id) }?.into());
+        let id = unsafe { text(conf.cluster_id) }?;
+        if !is_cluster_id(id) {
+            return Err(Error::Invalid("cluster_id is 22 characters of URL-safe base64").into());
+        }
+        config.cluster_id = Some(id.into());
     }
     // SAFETY: passed on from the caller.
     let words = unsafe { array(conf.host_apis, conf.host_api_words) }?;

@@ -22,6 +22,8 @@ pub struct kloop_error {
 
 /// Receives a log line: `level` 1 error, 2 warning, 3 information, 4 debug; `msg` is `len` bytes of
 /// UTF-8 without a zero at the end. It runs inside kloop calls and must not call into the engine.
+/// After `kloop_broker_start` it is also called on the broker's threads, never two lines at a time
+/// though; not any more once `kloop_engine_free` has returned.
 pub type kloop_log_fn =
     Option<unsafe extern "C" fn(ctx: *mut c_void, level: u32, msg: *const c_char, len: usize)>;
 
@@ -53,7 +55,8 @@ pub struct kloop_engine_config {
     /// be received: from 16 MiB on; under that 1 MiB, and never more than 128 MiB. A peer that sends
     /// a larger one loses its connection.
     pub memory_limit: usize,
-    /// Memory to use instead of a mapping of its own; it must live until the engine is freed.
+    /// Memory to use instead of a mapping of its own: initialised (from calloc or mmap), used by
+    /// nobody else, alive until the engine and all its other handles are freed.
     pub arena: *mut c_void,
     /// Its size in bytes; then `memory_limit` is ignored.
     pub arena_size: usize,
@@ -109,7 +112,8 @@ pub struct kloop_broker_conf {
     pub abi: u32,
     /// Reserved, 0.
     pub flags: u32,
-    /// The broker's id, 0 and above. Default 0.
+    /// The broker's id, above 0; 0 is the default, which is 1 (an id of 0 is had with the property
+    /// `node.id`).
     pub node_id: i32,
     /// Comes back as `kloop_event.owner`.
     pub user: u64,
@@ -118,7 +122,7 @@ pub struct kloop_broker_conf {
     /// "HOST:PORT" that clients are told to connect to; NULL: where it listens. Port 0: the port
     /// it listens on.
     pub advertised: *const c_char,
-    /// The cluster's id; NULL: a random one.
+    /// The cluster's id: 22 characters of URL-safe base64; NULL: a random one.
     pub cluster_id: *const c_char,
     /// A bit set of API keys whose requests the host answers itself.
     pub host_apis: *const u64,

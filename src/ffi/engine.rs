@@ -12,9 +12,9 @@ use super::status::{kloop_status, kloop_status_code as code};
 use crate::engine::{Engine, EngineConfig};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
-use crate::net::pool::{CallerMemory, Memory};
+use crate::net::pool::{ARENA_ALIGN, CallerMemory, Memory};
 use crate::net::slots::Slots;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -43,26 +43,33 @@ pub struct kloop_stats {
     pub syscalls: u64,
 }
 
-/// The C log sink, for the logger's sake behind a type that says it may cross threads.
-struct LogSink {
+/// The C log sink. The lock keeps lines apart, and lets the engine's end wait for the last one.
+pub(super) struct LogSink(Mutex<Option<LogFn>>);
+
+#[derive(Clone, Copy)]
+struct LogFn {
     write: unsafe extern "C" fn(*mut c_void, u32, *const c_char, usize),
     ctx: *mut c_void,
 }
 
-// SAFETY: the contract of `kloop_engine_config.log`: it and its context may be used from any
-// thread that runs kloop's code.
-unsafe impl Send for LogSink {}
-// SAFETY: as above.
-unsafe impl Sync for LogSink {}
+// SAFETY: the contract of `kloop_log_fn`: the broker's threads call it too.
+unsafe impl Send for LogFn {}
 
 impl LogSink {
     fn line(&self, level: Level, text: &str) {
+        let open = self.0.lock();
+        let Some(LogFn { write, ctx }) = *open else { return };
         // SAFETY: the host gave this function for such calls; the text lives through it.
-        unsafe { (self.write)(self.ctx, level as u32, text.as_ptr().cast(), text.len()) };
+        unsafe { write(ctx, level as u32, text.as_ptr().cast(), text.len()) };
+    }
+
+    /// No line comes after this, not even from a thread that could not be joined.
+    pub(super) fn close(&self) {
+        *self.0.lock() = None;
     }
 }
 
-fn logger(config: &kloop_engine_config) -> Result<Logger, Error> {
+fn logger(config: &kloop_engine_config) -> Result<(Logger, Option<Arc<LogSink>>), Error> {
     let level = match config.log_level {
         1 => Level::Error,
         0 | 2 => Level::Warn,
@@ -70,12 +77,28 @@ fn logger(config: &kloop_engine_config) -> Result<Logger, Error> {
         4 => Level::Debug,
         _ => return Err(Error::Invalid("log_level is 1 to 4")),
     };
-    let Some(write) = config.log else { return Ok(Logger::silent()) };
-    let sink = LogSink { write, ctx: config.log_ctx };
-    Ok(Logger::new(level, Arc::new(move |level, text: &str| sink.line(level, text))))
+    let Some(write) = config.log else { return Ok((Logger::silent(), None)) };
+    let sink = Arc::new(LogSink(Mutex::new(Some(LogFn { write, ctx: config.log_ctx }))));
+    let lines = Arc::clone(&sink);
+    let logger = Logger::new(level, Arc::new(move |level, text: &str| lines.line(level, text)));
+    Ok((logger, Some(sink)))
 }
 
-fn engine_config(config: &kloop_engine_config) -> Result<EngineConfig, Error> {
+/// Tables are taken at creation: a slip in a count must not ask for the machine's memory.
+fn check_counts(config: &kloop_engine_config) -> Result<(), Error> {
+    const MOST: u32 = 1 << 24;
+    let counts = [
+        (config.max_conns, "max_conns is over 16777216"),
+        (config.max_inflight, "max_inflight is over 16777216"),
+        (config.max_posts, "max_posts is over 16777216"),
+        (config.max_handles, "max_handles is over 16777216"),
+        (config.max_leases, "max_leases is over 16777216"),
+    ];
+    let over = counts.iter().find(|(count, _)| *count > MOST);
+    over.map_or(Ok(()), |(_, why)| Err(Error::Invalid(why)))
+}
+
+fn engine_config(config: &kloop_engine_config, logger: Logger) -> Result<EngineConfig, Error> {
     const KNOWN: u32 = KLOOP_ENGINE_NO_TIMERFD
         | KLOOP_ENGINE_NO_AUTOWAKE
         | KLOOP_ENGINE_PREFAULT
@@ -83,14 +106,17 @@ fn engine_config(config: &kloop_engine_config) -> Result<EngineConfig, Error> {
     if config.flags & !KNOWN != 0 || config.backend != 0 || config.reserved0 != 0 {
         return Err(ABI);
     }
-    let mut out = EngineConfig { logger: logger(config)?, ..EngineConfig::default() };
+    check_counts(config)?;
+    let mut out = EngineConfig { logger, ..EngineConfig::default() };
     let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
     if config.memory_limit != 0 {
         out.memory_limit = config.memory_limit;
     }
     out.memory = Memory::Map { prefault: config.flags & KLOOP_ENGINE_PREFAULT != 0 };
     if let Some(arena) = NonNull::new(config.arena.cast::<u8>()) {
-        out.memory_limit = config.arena_size;
+        // The blocks begin at a multiple of this, wherever the arena does.
+        let skipped = arena.align_offset(ARENA_ALIGN);
+        out.memory_limit = config.arena_size.saturating_sub(skipped);
         // SAFETY: the contract of `arena`: `arena_size` bytes that live as long as the engine.
         let memory = unsafe { CallerMemory::new(arena, config.arena_size, None) };
         out.memory = Memory::Caller(memory);
@@ -126,18 +152,18 @@ pub unsafe extern "C" fn kloop_engine_new(
             // SAFETY: passed on from the caller.
             config = unsafe { read(cfg) }?;
         }
-        let inner_config = engine_config(&config)?;
-        let engine = Engine::new(inner_config)?;
+        let (logger, log) = logger(&config)?;
+        let engine = Engine::new(engine_config(&config, logger)?)?;
         let or = |value: u32, default: u32| if value == 0 { default } else { value };
         let leases = Slots::new(or(config.max_leases, 4096) as usize);
         let inner = Inner { engine, leases, held: None };
         let any_thread = config.flags & KLOOP_ENGINE_ANY_THREAD != 0;
-        Ok(kloop_engine::make(inner, or(config.max_handles, 64) as usize, any_thread))
+        Ok(kloop_engine::make(inner, or(config.max_handles, 64) as usize, any_thread, log))
     });
     match made {
         Ok(shell) => {
             // SAFETY: not null (checked above); the caller vouches that it is writable.
-            unsafe { out.write(Box::into_raw(shell)) };
+            unsafe { out.write(shell) };
             0
         }
         // SAFETY: passed on from the caller.

@@ -1,13 +1,15 @@
 //! Shell and HandleCell: what the pointers that C holds point at, and how they are told apart from
 //! pointers that were freed (unsafe).
 
+use super::boundary::guard;
+use super::engine::LogSink;
 use super::status::kloop_status;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::net::SharedLease;
 use crate::net::ring::Ring;
 use crate::net::slots::{SlotId, Slots};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
@@ -31,6 +33,8 @@ pub struct kloop_engine {
     /// pointer stays recognisable for long.
     spare: UnsafeCell<Ring<u32>>,
     last: UnsafeCell<LastError>,
+    /// Closed at the end, because threads of a broker may live on that could not be joined.
+    log: Option<Arc<LogSink>>,
 }
 
 /// What a running engine consists of behind its handle.
@@ -126,7 +130,12 @@ pub(super) fn this_thread() -> usize {
 }
 
 impl kloop_engine {
-    pub(super) fn make(inner: Inner, handles: usize, any_thread: bool) -> Box<kloop_engine> {
+    pub(super) fn make(
+        inner: Inner,
+        handles: usize,
+        any_thread: bool,
+        log: Option<Arc<LogSink>>,
+    ) -> *mut kloop_engine {
         let mut spare = Ring::new(handles);
         for index in 0..handles as u32 {
             let pushed = spare.push_back(index);
@@ -139,7 +148,7 @@ impl kloop_engine {
             owner: Cell::new(NO_SLOT),
             part: Cell::new(NO_SLOT),
         };
-        Box::new(kloop_engine {
+        let shell = Box::into_raw(Box::new(kloop_engine {
             magic: AtomicU64::new(LIVE_ENGINE),
             thread: AtomicUsize::new(if any_thread { 0 } else { this_thread() }),
             live: Cell::new(1),
@@ -150,7 +159,13 @@ impl kloop_engine {
             cells: (0..handles).map(|_| cell()).collect(),
             spare: UnsafeCell::new(spare),
             last: UnsafeCell::new(LastError { status: 0, error: Error::Closed }),
-        })
+            log,
+        }));
+        // SAFETY: just made, and not given to anybody yet.
+        let cells = unsafe { &(*shell).cells };
+        // Once and for all: `child` reads it before it knows which thread it is on.
+        cells.iter().for_each(|cell| cell.shell.set(shell));
+        shell
     }
 
     /// Checks that this thread may use the engine now.
@@ -191,7 +206,6 @@ impl kloop_engine {
         // SAFETY: only reached inside a call, which `busy` makes the only one, on one thread.
         let spare = unsafe { &mut *self.spare.get() };
         let cell = self.cells.get(spare.pop_front()? as usize)?;
-        cell.shell.set(core::ptr::from_ref(self));
         cell.kind.set(kind);
         cell.owner.set(target.owner);
         cell.part.set(target.part);
@@ -313,10 +327,18 @@ pub(super) unsafe fn release_engine(engine: *const kloop_engine) {
     // SAFETY: `admit` was asked: no other reference to the inside exists.
     let inner = unsafe { (*this.inner.get()).take() };
     if this.poisoned.get() {
-        // What a caught bug left behind is not run again; its memory is given up.
-        core::mem::forget(inner);
+        // What a caught bug left behind is not run again, and its memory is given up; but threads
+        // must not run on behind the host's back.
+        let stopped = inner.map(|mut inner| {
+            guard((), || inner.engine.stop_threads());
+            inner
+        });
+        core::mem::forget(stopped);
     } else {
         drop(inner);
+    }
+    if let Some(log) = &this.log {
+        log.close();
     }
     this.busy.set(false);
     // SAFETY: the shell is alive; nothing uses it after this.

@@ -6,6 +6,7 @@ use super::listener::{Accepted, BACK_OFF, Listeners, Rest};
 use super::sys::level::Signal;
 use super::waker::Waker;
 use crate::error::Error;
+use crate::time::{Clock, Instant};
 use mio::{Events, Poll, Token};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -22,6 +23,8 @@ pub struct Acceptor {
     listeners: Listeners,
     waker: Waker,
     address: SocketAddr,
+    /// Until when the listener rests, if it does.
+    rests_until: Option<Instant>,
 }
 
 /// What [`Acceptor::accept`] gives.
@@ -66,7 +69,14 @@ impl Acceptor {
         let waker = Waker::new(Signal::new(poll.registry(), SIGNAL)?);
         let mut listeners = Listeners::new(1);
         let (_, address) = add(&mut listeners, &poll)?;
-        Ok(Acceptor { poll, events: Events::with_capacity(4), listeners, waker, address })
+        Ok(Acceptor {
+            poll,
+            events: Events::with_capacity(4),
+            listeners,
+            waker,
+            address,
+            rests_until: None,
+        })
     }
 
     /// Where it listens.
@@ -83,17 +93,20 @@ impl Acceptor {
     ///
     /// # Errors
     /// The poller failed.
-    pub fn wait(&mut self) -> Result<(), Error> {
-        let rests = |listeners: &mut Listeners| {
-            listeners.at(0).is_some_and(|listener| listener.rest != Rest::No)
-        };
-        let timeout = rests(&mut self.listeners).then_some(BACK_OFF);
+    pub fn wait(&mut self, clock: &impl Clock) -> Result<(), Error> {
+        let rests = self.listeners.at(0).is_some_and(|listener| listener.rest != Rest::No);
+        if rests && self.rests_until.is_none() {
+            self.rests_until = Some(clock.now().after(BACK_OFF));
+        }
+        let timeout = self.rests_until.map(|until| until.since(clock.now()));
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             other => other?,
         }
         let Some(listener) = self.listeners.at(0) else { return Ok(()) };
-        if self.events.is_empty() {
+        // By the clock: connections that come meanwhile are edges, and would prolong the rest.
+        if self.rests_until.is_some_and(|until| until <= clock.now()) {
+            self.rests_until = None;
             listener.rest = Rest::No;
         }
         for event in &self.events {

@@ -48,7 +48,7 @@ impl Cancelled {
 
     /// How many builders were dropped so far.
     pub(super) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.count.load(Ordering::Acquire)
     }
 
     pub(super) fn take(&self) -> Option<Box<Pieces>> {
@@ -178,9 +178,10 @@ impl Drop for SendBuilder {
         if let Some(mut pieces) = self.pieces.take() {
             pieces.clear();
             if let Some(home) = pieces.home.upgrade() {
-                home.count.fetch_add(1, Ordering::Relaxed);
                 // There is a place for each that was ever made.
                 drop(home.pieces.push(pieces));
+                // Behind the push: whoever counts it finds it.
+                home.count.fetch_add(1, Ordering::Release);
             }
         }
     }

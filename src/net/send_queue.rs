@@ -73,8 +73,12 @@ impl SendTable {
         self.free_len >= NODES_PER_SEND * (building + 1) && building < self.pieces.len()
     }
 
-    /// A piece list for a frame to build; `None` if too many are being built.
+    /// A piece list for a frame to build; `None` if too many are being built, or the nodes are
+    /// used up.
     pub(super) fn begin(&mut self) -> Option<Box<Pieces>> {
+        if !self.has_room() {
+            return None;
+        }
         let pieces = match self.pieces_len.checked_sub(1) {
             Some(last) => {
                 self.pieces_len = last;

@@ -37,8 +37,7 @@ pub(super) fn handle(
     answer: &mut Answer<'_>,
 ) -> Outcome {
     let body: CreateTopicsRequest<'_> = request.decode()?;
-    let limit = core.topics.max_partitions();
-    if body.topics.len() > limit {
+    if body.topics.len() > core.topics.max_topics() {
         return Err(Stop::Close("more topics to create than the broker can have"));
     }
     // Creating a topic takes memory anyway, so this does too.
@@ -110,19 +109,14 @@ fn partitions(core: &Core, topic: &CreatableTopic<'_>) -> Result<usize, Created>
             return Err(refuse(ErrorCode::INVALID_REQUEST, BOTH));
         }
         let count = topic.assignments.len();
-        // Each of 0..count once: as many as there are, none outside, and their sum.
-        let mut sum = 0u64;
-        for assigned in topic.assignments {
-            let index = usize::try_from(assigned.partition_index).unwrap_or(usize::MAX);
-            let alone = assigned.broker_ids.iter().eq([core.settings.node_id]);
-            if index >= count || !alone {
-                return Err(refuse(ErrorCode::INVALID_REPLICA_ASSIGNMENT, ASSIGNMENT));
-            }
-            sum += index as u64;
-        }
-        let distinct = sum == (count as u64 * (count as u64 - 1)) / 2;
+        let own = core.settings.node_id;
+        let alone = topic.assignments.iter().all(|one| one.broker_ids.iter().eq([own]));
+        let mut numbers: Box<[_]> =
+            topic.assignments.iter().map(|one| one.partition_index).collect();
+        numbers.sort_unstable();
+        let each_once = numbers.iter().copied().eq(0..numbers.len() as i32);
         let error = refuse(ErrorCode::INVALID_REPLICA_ASSIGNMENT, ASSIGNMENT);
-        return if distinct { Ok(count) } else { Err(error) };
+        return if alone && each_once { Ok(count) } else { Err(error) };
     }
     if topic.replication_factor != -1 && topic.replication_factor != 1 {
         return Err(refuse(ErrorCode::INVALID_REPLICATION_FACTOR, REPLICAS));

@@ -32,7 +32,7 @@ pub(super) fn handle(
     // Up to v5 by name, from then on by name or id; the one that a version lacks is empty.
     let by_name = |name| DeleteTopicState { name: Some(name), ..Default::default() };
     let asked: Box<[_]> = body.topic_names.iter().map(by_name).chain(body.topics).collect();
-    if asked.len() > core.topics.max_partitions() {
+    if asked.len() > core.topics.max_topics() {
         return Err(Stop::Close("more topics to delete than the broker can have"));
     }
     let mut outcomes: Box<[Deleted]> = asked.iter().map(|asked| find(core, asked)).collect();

@@ -51,7 +51,9 @@ pub(super) fn handle(
 /// Whether the answer is due: there are `min_bytes`, or there is an error to tell. Lists the
 /// partitions that an append would change it for.
 fn is_enough(core: &Core, scratch: &mut Scratch, body: &FetchRequest<'_>) -> bool {
-    let enough = usize::try_from(body.min_bytes).unwrap_or(0);
+    // No more is waited for than an answer may hold.
+    let most = usize::try_from(body.max_bytes).unwrap_or(0).min(core.settings.fetch_max_bytes);
+    let enough = usize::try_from(body.min_bytes).unwrap_or(0).min(most);
     let mut bytes = 0;
     let mut any = false;
     scratch.watch.clear();

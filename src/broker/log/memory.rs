@@ -88,6 +88,12 @@ impl LogMemory {
         share.max(MIN_LOG_BLOCK)
     }
 
+    /// Partitions that hold a segment.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
     /// The pool, to look at its counts.
     pub(crate) fn pool(&self) -> &BufferPool {
         &self.pool

@@ -36,7 +36,7 @@ pub(super) fn work(shared: &Shared, mut acceptor: Acceptor) -> Result<(), Error>
             shared.acceptor_holds.store(true, Ordering::SeqCst);
             held = held.and_then(|socket| dealer.deal(socket));
         }
-        acceptor.wait()?;
+        acceptor.wait(&shared.clock)?;
     }
     Ok(())
 }

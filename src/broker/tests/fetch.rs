@@ -278,6 +278,9 @@ fn a_long_poll_waits_for_enough_bytes() {
     rig.settle();
     let body = rig.answer(reader, ApiKey::FETCH, 12, poll);
     assert_eq!(fetched(&body, 12)[0].offsets(), [0]);
+    // More than the answer may hold is not waited for: what may be had is there.
+    let want = Want { min: 1 << 20, max: one.len() as i32, ..Want::of(&[("t", 1, 0)]) };
+    assert_eq!(get(&mut rig, reader, 12, &want)[0].offsets(), [0]);
 }
 
 /// However many appends a turn has, a poll is looked at once; and polls of other partitions not at

@@ -44,6 +44,34 @@ fn read_along(partitions: &[Arc<Partition>], stop: &AtomicBool) -> usize {
     batches
 }
 
+/// Appends race with the deletion of their partition: what they opened goes, whoever was first.
+#[test]
+fn a_deletion_between_an_appends_steps_leaks_nothing() {
+    let config = BrokerConfig { log_memory: 4 << 20, ..BrokerConfig::default() };
+    let core = Core::new(config, &BrokerLimits::default(), Logger::silent(), 1).unwrap();
+    let bytes = batch_of(3, 900, &Seal::default());
+    let view = BatchView::parse(&bytes).unwrap();
+    for _ in 0..if cfg!(miri) { 5 } else { 400 } {
+        let topic =
+            core.topics.create("t", 1, core.settings.topic, &core.random, &core.memory).unwrap();
+        let partition = &topic.partitions[0];
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                while !matches!(partition.append(&core, &view, None), Append::Refused(_)) {}
+            });
+            start.wait();
+            assert!(core.topics.remove(&topic));
+            partition.delete(&core);
+        });
+        core.topics.release(&topic);
+        core.memory.forget_gone();
+        assert_eq!(core.memory.pool().in_use(), 0);
+        assert_eq!(core.memory.in_use(), 0);
+    }
+}
+
 /// Writers, readers and somebody who deletes topics, with far less memory than is written: nobody
 /// waits for ever, each batch has its own offsets, and what is read is what was written.
 #[test]

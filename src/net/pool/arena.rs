@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 /// Blocks begin on this boundary, so that two of them never share a cache line.
-pub(super) const ALIGN: usize = 64;
+pub const ALIGN: usize = 64;
 
 /// Called once, on whichever thread lets go last, when nothing uses the caller's memory any more.
 pub type Release = unsafe extern "C" fn(context: *mut c_void);

@@ -27,7 +27,7 @@ use buddy::Buddy;
 use lease::Block;
 
 pub use append_block::AppendBlock;
-pub use arena::{CallerMemory, Release};
+pub use arena::{ALIGN as ARENA_ALIGN, CallerMemory, Release};
 pub use budget::Budget;
 pub use lease::{Lease, SharedLease};
 pub use network::{frame_max, network_terms};

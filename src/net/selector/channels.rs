@@ -148,15 +148,15 @@ impl Selectable for Selector {
         if !channel.life().takes_sends() {
             return Err(SendRefused::Stale);
         }
-        let nodes = self.sends.has_room();
-        if channel.queue.bytes() >= self.send_queue_max || !nodes {
+        if channel.queue.bytes() >= self.send_queue_max {
             channel.refuse();
-            if !nodes {
-                self.short.push_back(slot.index());
-            }
             return Err(SendRefused::Full);
         }
-        let Some(pieces) = self.sends.begin() else { return Err(SendRefused::Full) };
+        let Some(pieces) = self.sends.begin() else {
+            channel.refuse();
+            self.short.push_back(slot.index());
+            return Err(SendRefused::Full);
+        };
         let returns = self.pool.returns();
         let block = channel.queue.take_scratch(scratch).or_else(|wanted| {
             let lease = self.pool.lease(wanted, Priority::Data);

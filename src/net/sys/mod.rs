@@ -1,6 +1,7 @@
 //! What mio and std lack: socket options, `sendmsg` without SIGPIPE, level-triggered eventfd and
-//! timerfd, signal masks and affinity of threads.
+//! timerfd, signal masks and affinity of threads, the caller's errno.
 
+pub(crate) mod errno;
 pub(super) mod level;
 pub(super) mod socket;
 pub(crate) mod threads;
