@@ -46,7 +46,8 @@ test: tools
 	.ci/test
 
 header: tools
-	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header
+	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header -- the_header_is
+	$(CARGO) test --quiet --features header --test header
 
 interop: examples
 	interop/run

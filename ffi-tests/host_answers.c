@@ -54,8 +54,8 @@ static void a_request_goes_to_the_host_and_back(void) {
   CHECK_IS(request.u.request.body_len, sizeof body);
   CHECK(memcmp(request.u.request.body, body, sizeof body) == 0);
   kloop_slice parts[2] = {{part[0], 4}, {part[1], 4}};
-  CHECK_IS(kloop_broker_respond(broker, request.u.request.id, parts, 2, 0), KLOOP_OK);
-  CHECK_IS(kloop_broker_respond(broker, request.u.request.id, parts, 2, 0), KLOOP_E_STALE);
+  CHECK_IS(kloop_broker_respond(broker, request.u.request.id, parts, 2, 0, 0), KLOOP_OK);
+  CHECK_IS(kloop_broker_respond(broker, request.u.request.id, parts, 2, 0, 0), KLOOP_E_STALE);
   kloop_release(engine, &request.lease, 1);
   kloop_event reply = await(KLOOP_EV_REPLY);
   CHECK_IS(reply.owner, 2);
@@ -75,7 +75,7 @@ static void a_request_goes_to_the_host_and_back(void) {
   CHECK_IS(reply.user, 4712);
   CHECK_IS(reply.status, KLOOP_E_CANCELED);
   CHECK_IS(kloop_broker_disconnect(broker, request.u.request.conn), KLOOP_OK);
-  CHECK_IS(kloop_broker_respond(broker, request.u.request.id, parts, 1, 0), KLOOP_E_STALE);
+  CHECK_IS(kloop_broker_respond(broker, request.u.request.id, parts, 1, 0, 0), KLOOP_E_STALE);
   kloop_release(engine, &request.lease, 1);
   kloop_client_free(client);
   kloop_broker_free(broker);

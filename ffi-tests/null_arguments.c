@@ -67,7 +67,7 @@ static void without_children(void) {
   CHECK_IS(kloop_broker_close(NULL, 0), KLOOP_E_INVALID);
   CHECK_IS(kloop_broker_address(NULL, NULL, 0), KLOOP_E_INVALID);
   CHECK_IS(kloop_broker_adopt(NULL, -1, NULL), KLOOP_E_INVALID);
-  CHECK_IS(kloop_broker_respond(NULL, 0, NULL, 0, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_respond(NULL, 0, NULL, 0, 0, 0), KLOOP_E_INVALID);
   CHECK_IS(kloop_broker_disconnect(NULL, 0), KLOOP_E_INVALID);
 }
 
@@ -122,9 +122,9 @@ static void with_handles(void) {
   CHECK_IS(kloop_records_open(engine, &bad, &cursor), KLOOP_E_STALE);
   CHECK_IS(kloop_broker_address(broker, small, sizeof small), KLOOP_E_INVALID);
   CHECK_IS(kloop_broker_adopt(broker, -1, NULL), KLOOP_E_INVALID);
-  CHECK_IS(kloop_broker_respond(broker, 77, NULL, 1, 0), KLOOP_E_INVALID);
-  CHECK_IS(kloop_broker_respond(broker, 77, NULL, 0, 0), KLOOP_E_STALE);
-  CHECK_IS(kloop_broker_respond(broker, 77, NULL, 0, 64), KLOOP_E_ABI);
+  CHECK_IS(kloop_broker_respond(broker, 77, NULL, 1, 0, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_respond(broker, 77, NULL, 0, 0, 0), KLOOP_E_STALE);
+  CHECK_IS(kloop_broker_respond(broker, 77, NULL, 0, 64, 0), KLOOP_E_ABI);
   CHECK_IS(kloop_broker_disconnect(broker, 77), KLOOP_E_STALE);
   kloop_engine_free(engine);
   kloop_consumer_free(consumer);

@@ -2,6 +2,7 @@
  * engine of its own, and everything in the wrong order. */
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -138,7 +139,7 @@ static void started_used_and_stopped(void) {
   CHECK(strcmp(address, again) == 0);
   there_and_back(address);
   CHECK_IS(kloop_broker_disconnect(broker, 1), KLOOP_E_UNSUPPORTED);
-  CHECK_IS(kloop_broker_respond(broker, 1, NULL, 0, 0), KLOOP_E_UNSUPPORTED);
+  CHECK_IS(kloop_broker_respond(broker, 1, NULL, 0, 0, 0), KLOOP_E_STALE);
   kloop_event event;
   CHECK_IS(kloop_poll(engine, &event, 1, 0), 0);
   CHECK_IS(kloop_broker_stop(broker, SECOND), KLOOP_OK);
@@ -207,7 +208,7 @@ static void what_cannot_be_started(void) {
   bc.host_apis = apis;
   bc.host_api_words = 1;
   CHECK_IS(kloop_broker_new(engine, &bc, &other, &err), KLOOP_OK);
-  CHECK_IS(kloop_broker_start(other, &rc, &err), KLOOP_E_UNSUPPORTED);
+  CHECK_IS(kloop_broker_start(other, &rc, &err), KLOOP_OK);
   kloop_broker_free(other);
   CHECK_IS(threads(), before);
   /* After all that the broker can still be started, on one processor of the machine. */
@@ -221,11 +222,88 @@ static void what_cannot_be_started(void) {
   kloop_engine_free(engine);
 }
 
+enum { FIND_COORDINATOR = 10, ASKED = 200, TAKERS = 3 };
+
+/* Answers requests with their own body until the broker stops. */
+static void *answer(void *arg) {
+  kloop_broker *broker = arg;
+  for (;;) {
+    kloop_event events[7];
+    int32_t n = kloop_broker_take(broker, events, 7, -1);
+    if (n == KLOOP_E_CLOSED) return NULL;
+    CHECK(n > 0);
+    while (n-- > 0) {
+      CHECK_IS(events[n].type, KLOOP_EV_REQUEST);
+      CHECK_IS(events[n].owner, 9);
+      CHECK_IS(events[n].lease, 0);
+      CHECK_IS(events[n].u.request.api_key, FIND_COORDINATOR);
+      kloop_slice body = {events[n].u.request.body, events[n].u.request.body_len};
+      CHECK_IS(kloop_broker_respond(broker, events[n].u.request.id, &body, 1, 0, 1), KLOOP_E_ABI);
+      CHECK_IS(kloop_broker_respond(broker, events[n].u.request.id, &body, 1, 0, 0), KLOOP_OK);
+      CHECK_IS(kloop_broker_respond(broker, events[n].u.request.id, &body, 1, 0, 0), KLOOP_E_STALE);
+    }
+  }
+}
+
+/* Threads of this program answer an API, while its main thread has nothing to do with the broker. */
+static void threads_of_the_host_answer(void) {
+  char address[64];
+  const uint64_t apis[1] = {1ull << FIND_COORDINATOR};
+  kloop_broker_conf bc;
+  kloop_broker *broker;
+  kloop_event event;
+  kloop_reactor_conf rc = conf(PROCESSORS, HANDLERS);
+  kloop_engine *engine = check_engine(), *other = check_engine();
+  pthread_t takers[TAKERS];
+  CHECK_IS(kloop_broker_take(NULL, &event, 1, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_conf_init(&bc, sizeof bc, KLOOP_ABI), KLOOP_OK);
+  bc.listen = "127.0.0.1:0";
+  bc.host_apis = apis;
+  bc.host_api_words = 1;
+  bc.user = 9;
+  CHECK_IS(kloop_broker_new(engine, &bc, &broker, NULL), KLOOP_OK);
+  CHECK_IS(kloop_broker_take(broker, &event, 1, 0), KLOOP_E_INVALID); /* not started */
+  CHECK(kloop_broker_address(broker, address, sizeof address) > 0);
+  CHECK_IS(kloop_broker_start(broker, &rc, NULL), KLOOP_OK);
+  CHECK_IS(kloop_broker_take(broker, NULL, 1, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_take(broker, &event, 0, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_take(broker, &event, 1, 1000000), 0);
+  for (int i = 0; i < TAKERS; i++) CHECK_IS(pthread_create(&takers[i], NULL, answer, broker), 0);
+  kloop_client *client = check_client(other, address);
+  int asked = 0, answered = 0;
+  while (answered < ASKED) {
+    char body[32];
+    if (asked < ASKED) {
+      int len = snprintf(body, sizeof body, "request %d", asked);
+      kloop_slice sent = {body, (size_t)len};
+      if (kloop_client_request(client, -1, FIND_COORDINATOR, 1, sent, (uint64_t)asked, NULL) == KLOOP_OK) asked++;
+    }
+    if (kloop_poll(other, &event, 1, asked < ASKED ? 0 : 10LL * SECOND) != 1) continue;
+    if (event.type == KLOOP_EV_REPLY) {
+      int len = snprintf(body, sizeof body, "request %d", (int)event.user);
+      CHECK_IS(event.status, 0);
+      CHECK_IS(event.u.request.body_len, (uint32_t)len);
+      CHECK(memcmp(event.u.request.body, body, (size_t)len) == 0);
+      answered++;
+    }
+    kloop_release(other, &event.lease, 1);
+  }
+  CHECK_IS(kloop_broker_stop(broker, SECOND), KLOOP_OK);
+  for (int i = 0; i < TAKERS; i++) CHECK_IS(pthread_join(takers[i], NULL), 0);
+  CHECK_IS(kloop_broker_take(broker, &event, 1, -1), KLOOP_E_CLOSED);
+  kloop_engine_free(other);
+  kloop_client_free(client);
+  kloop_broker_free(broker);
+  CHECK_IS(kloop_broker_take(broker, &event, 1, -1), KLOOP_E_STALE);
+  kloop_engine_free(engine);
+}
+
 int main(void) {
   started_used_and_stopped();
   closing_stops();
   freed_without_a_stop(0);
   freed_without_a_stop(1);
   what_cannot_be_started();
+  threads_of_the_host_answer();
   return 0;
 }

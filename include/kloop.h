@@ -162,7 +162,7 @@ enum kloop_event_type
    */
   KLOOP_EV_EOF = 52,
   /**
-   * A broker took a connection: `u.request.conn`.
+   * A polled broker with `host_apis` took a connection: `u.request.conn`.
    */
   KLOOP_EV_CONN_OPEN = 64,
   /**
@@ -170,11 +170,11 @@ enum kloop_event_type
    */
   KLOOP_EV_REQUEST = 66,
   /**
-   * A borrowed response is written or dropped; `user` is its token.
+   * An answer of the host's is written, or dropped with its connection; `user` is its token.
    */
   KLOOP_EV_SENT = 67,
   /**
-   * A connection ended: `u.request.conn`, stale from now on.
+   * Such a connection ended: `u.request.conn`, stale from now on.
    */
   KLOOP_EV_CONN_CLOSED = 68,
 };
@@ -318,6 +318,8 @@ typedef int32_t kloop_status;
 /**
  * Receives a log line: `level` 1 error, 2 warning, 3 information, 4 debug; `msg` is `len` bytes of
  * UTF-8 without a zero at the end. It runs inside kloop calls and must not call into the engine.
+ * After `kloop_broker_start` it is also called on the broker's threads, never two lines at a time
+ * though; not any more once `kloop_engine_free` has returned.
  */
 typedef void (*kloop_log_fn)(void *ctx, uint32_t level, const char *msg, size_t len);
 
@@ -349,7 +351,8 @@ typedef struct kloop_engine_config {
    */
   size_t memory_limit;
   /**
-   * Memory to use instead of a mapping of its own; it must live until the engine is freed.
+   * Memory to use instead of a mapping of its own: initialised (from calloc or mmap), used by
+   * nobody else, alive until the engine and all its other handles are freed.
    */
   void *arena;
   /**
@@ -463,7 +466,8 @@ typedef struct kloop_broker_conf {
    */
   uint32_t flags;
   /**
-   * The broker's id, 0 and above. Default 0.
+   * The broker's id, above 0; 0 is the default, which is 1 (an id of 0 is had with the property
+   * `node.id`).
    */
   int32_t node_id;
   /**
@@ -480,7 +484,7 @@ typedef struct kloop_broker_conf {
    */
   const char *advertised;
   /**
-   * The cluster's id; NULL: a random one.
+   * The cluster's id: 22 characters of URL-safe base64; NULL: a random one.
    */
   const char *cluster_id;
   /**
@@ -1411,10 +1415,14 @@ int32_t kloop_broker_address(const struct kloop_broker *b, char *buf, size_t cap
 kloop_status kloop_broker_adopt(struct kloop_broker *b, int fd, kloop_id *conn) KLOOP_NOEXCEPT;
 
 /**
- * Answers a `KLOOP_EV_REQUEST`, once: `parts` are the body, copied; kloop writes the header.
- * Answers may come in any order; each connection gets them in the order of its requests. With no
- * parts nothing is sent, as a produce with acks 0 wants it. `KLOOP_E_STALE` when the peer has
- * left or the request was answered.
+ * Answers a `KLOOP_EV_REQUEST`, once: `parts` are the body, at most 64, copied; kloop writes the
+ * header. Answers may come in any order; each connection gets them in the order of its requests.
+ * With no parts nothing is sent, as a produce with acks 0 wants it. A `user` other than 0 comes
+ * back in `KLOOP_EV_SENT`. `KLOOP_E_STALE` when the peer has left or the request was answered;
+ * `KLOOP_E_AGAIN` when there is no memory now: the request then still waits.
+ *
+ * For requests of `kloop_broker_take` any thread may call it; the body of the request is gone then,
+ * but for `KLOOP_E_AGAIN` and `KLOOP_E_INVALID`. `user` must be 0 for these.
  *
  * The caller owes:
  * `b` is NULL or a broker handle; `parts` points at `n` slices that are readable.
@@ -1424,7 +1432,8 @@ kloop_status kloop_broker_respond(struct kloop_broker *b,
                                   kloop_id request,
                                   const struct kloop_slice *parts,
                                   uint32_t n,
-                                  uint32_t flags)
+                                  uint32_t flags,
+                                  uint64_t user)
 KLOOP_NOEXCEPT;
 
 /**
@@ -1440,8 +1449,9 @@ kloop_status kloop_broker_disconnect(struct kloop_broker *b, kloop_id conn) KLOO
  * that handle requests. The only call that makes threads; all signals are blocked in them, and the
  * engine's log function is called from them too. The broker must listen and must not have taken a
  * connection yet: start it right after `kloop_broker_new`. Its address stays; the engine tells of
- * its end only, with `KLOOP_EV_CLOSED`. `KLOOP_E_UNSUPPORTED` if the host answers APIs itself;
- * `kloop_broker_adopt`, `_respond` and `_disconnect` say the same from then on.
+ * its end only, with `KLOOP_EV_CLOSED`; connections are not reported. Requests that the host answers
+ * itself are taken with `kloop_broker_take`. From then on `kloop_broker_adopt` and `_disconnect`
+ * answer `KLOOP_E_UNSUPPORTED`. On failure the broker may listen no more: free it.
  *
  * The caller owes:
  * `b` is NULL or a broker handle; `cfg` is prepared by `kloop_reactor_conf_init`; `err` is NULL or
@@ -1463,6 +1473,26 @@ KLOOP_NOEXCEPT;
  * `b` is NULL or a broker handle.
  */
 kloop_status kloop_broker_stop(struct kloop_broker *b, int64_t grace_ns) KLOOP_NOEXCEPT;
+
+/**
+ * Takes requests that the host answers itself, from a broker with threads of its own: fills up to
+ * `cap` events of type `KLOOP_EV_REQUEST` and says how many. Waits for the first for at most
+ * `timeout_ns`, below 0 without a limit; 0 requests is that the time is over. Any thread, several
+ * at a time. The events carry no lease: the body stays valid until the request is answered with
+ * `kloop_broker_respond`, which any thread may do, or until the broker is freed. `KLOOP_E_CLOSED`
+ * once the broker has stopped; `KLOOP_E_INVALID` if it was not started. Before the broker is freed,
+ * the host's threads must have left this call.
+ *
+ * The caller owes:
+ * `b` is NULL or a broker handle that is not freed meanwhile; `events` points at `cap` writable
+ * events.
+ */
+KLOOP_MUST_USE
+int32_t kloop_broker_take(struct kloop_broker *b,
+                          struct kloop_event *events,
+                          uint32_t cap,
+                          int64_t timeout_ns)
+KLOOP_NOEXCEPT;
 
 #ifdef __cplusplus
 }  // extern "C"

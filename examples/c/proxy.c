@@ -192,7 +192,7 @@ static kloop_slice rewritten(const kloop_event *ev) {
 
 static void hang_up(kloop_id request) {
   kloop_slice nothing = {"", 0};
-  (void)!kloop_broker_respond(broker, request, &nothing, 0, KLOOP_RESPOND_CLOSE);
+  (void)!kloop_broker_respond(broker, request, &nothing, 0, KLOOP_RESPOND_CLOSE, 0);
 }
 
 static void on_event(const kloop_event *ev) {
@@ -207,7 +207,7 @@ static void on_event(const kloop_event *ev) {
     }
     case KLOOP_EV_REPLY: {
       kloop_slice answer = rewritten(ev);
-      if (ev->status != 0 || kloop_broker_respond(broker, ev->user, &answer, 1, 0) != 0) hang_up(ev->user);
+      if (ev->status != 0 || kloop_broker_respond(broker, ev->user, &answer, 1, 0, 0) != 0) hang_up(ev->user);
       break;
     }
     case KLOOP_EV_POSTED: closing = 1; break;

@@ -40,6 +40,7 @@ pub(super) struct Dispatch {
     processor: usize,
     /// Requests handed over whose responses were not taken.
     in_flight: usize,
+    max_in_flight: usize,
     /// A request found no place in the channel, or too many were on the way.
     refused: bool,
     /// Drains of the board so far, and in which of them each partition was met last.
@@ -52,6 +53,7 @@ impl Dispatch {
     pub(super) fn new(shared: Arc<Shared>, processor: usize) -> Self {
         let partitions = shared.core.topics.max_partitions();
         Dispatch {
+            max_in_flight: shared.processor_connections,
             shared,
             processor,
             in_flight: 0,
@@ -70,6 +72,11 @@ impl Dispatch {
         self.mailbox().is_some_and(|mailbox| mailbox.board.is_dirty())
     }
 
+    /// The connection of a request of the host's is gone.
+    pub(super) fn forget_host_request(&self, id: SlotId) {
+        self.shared.host_queue.forget(id);
+    }
+
     /// A connection of this processor is gone.
     pub(super) fn forget_one(&self) {
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
@@ -78,7 +85,7 @@ impl Dispatch {
     /// Puts a request into the channel; gives it back if there is no room.
     fn push(&mut self, request: Request) -> Result<(), Request> {
         let Some(mailbox) = self.shared.mailboxes.get(self.processor) else { return Err(request) };
-        if self.in_flight >= mailbox.responses.capacity() {
+        if self.in_flight >= self.max_in_flight {
             self.refused = true;
             return Err(request);
         }
@@ -95,7 +102,10 @@ impl Dispatch {
 
     fn pop(&mut self) -> Option<Response> {
         let response = self.mailbox()?.responses.pop()?;
-        self.in_flight -= 1;
+        // What the host answers has come back before.
+        if !matches!(response.reply, Reply::HostAnswer { .. }) {
+            self.in_flight -= 1;
+        }
         Some(response)
     }
 
@@ -170,8 +180,9 @@ impl Broker {
     /// Takes what the handlers have done, and room that they made.
     pub(super) fn take_responses<N: Selectable>(&mut self, net: &mut N, now: Moment) {
         let mut popped = false;
-        // No more than are on the way now: a turn ends.
-        for _ in 0..self.dispatch.as_ref().map_or(0, |dispatch| dispatch.in_flight) {
+        // No more than are there now: a turn ends.
+        let there = self.dispatch.as_ref().and_then(Dispatch::mailbox);
+        for _ in 0..there.map_or(0, |mailbox| mailbox.responses.len()) {
             let Some(response) = self.dispatch.as_mut().and_then(Dispatch::pop) else { break };
             popped = true;
             self.take_response(net, response, now);
@@ -183,13 +194,26 @@ impl Broker {
 
     fn take_response<N: Selectable>(&mut self, net: &mut N, response: Response, now: Moment) {
         let Response { conn, frame, arrived, seen, log_returns, hurry, reply } = response;
-        if self.connections.state(conn) != Some(State::Dispatched) {
+        let expected = match reply {
+            Reply::HostAnswer { id, .. } => State::Host(id),
+            _ => State::Dispatched,
+        };
+        if self.connections.state(conn) != Some(expected) {
             // It is gone; what was answered goes with it.
+            if let (Reply::Host { id }, Some(dispatch)) = (reply, &self.dispatch) {
+                dispatch.shared.host_queue.forget(id);
+            }
             return;
         }
         let when = When { arrived, now, hurry };
         let ran = match reply {
             Reply::Answer(send) => Ok(Ran::Handled(send)),
+            Reply::Host { id } => return self.connections.set(conn, State::Host(id)),
+            Reply::HostAnswer { send, close: false, .. } => Ok(Ran::Handled(send)),
+            Reply::HostAnswer { send, close: true, .. } => {
+                self.conclude(net, conn, &frame, Ok(Ran::Handled(send)), when);
+                return self.end(net, conn);
+            }
             Reply::Close(why) => Err(Stop::Close(why)),
             Reply::Panicked => {
                 self.counts.panics += 1;

@@ -59,6 +59,7 @@ mod epoch;
 mod events;
 mod handlers;
 mod host;
+mod host_answer;
 mod log;
 mod partition;
 mod random;
@@ -74,7 +75,7 @@ mod topics;
 
 pub(crate) use config::is_cluster_id;
 pub use config::{BrokerConfig, BrokerLimits};
-pub use reactor::{Reactor, ReactorConfig};
+pub use reactor::{HostThreads, Reactor, ReactorConfig, Taken};
 pub use server::Broker;
 
 use crate::net::slots::SlotId;

@@ -8,16 +8,16 @@ use super::delayed::Source;
 use super::events::EventSource;
 use super::handlers::{APIS, Api, kafka_versions};
 use super::host::{HostRequest, Phase};
+use super::host_answer::{Asked, fill, room_for};
 use super::request::{Request, Stop, WaitFor};
 use super::scratch::Scratch;
 use super::server::Broker;
 use crate::error::Error;
 use crate::logging::Level;
-use crate::net::pool::Priority;
 use crate::net::slots::SlotId;
 use crate::net::{ConnId, Selectable, SendBuilder, SendRefused, SharedLease};
 use crate::protocol::reader::{Malformed, Reader};
-use crate::protocol::{ApiKey, RequestHeader, ResponseHeader, Writer};
+use crate::protocol::{ApiKey, RequestHeader};
 use crate::time::{Instant, Moment};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -312,7 +312,13 @@ impl Broker {
         let conn = asked.conn;
         let send = match parts {
             [] => None,
-            parts => Some(host_answer(net, asked, parts)?),
+            parts => {
+                let HostRequest { key, version, correlation_id, .. } = *asked;
+                let asked = Asked { key, version, correlation_id };
+                let mut send = net.begin_send(conn, room_for(net.pool(), parts))?;
+                fill(&mut send, net.pool(), asked, parts)?;
+                Some(send)
+            }
         };
         let written = send.is_none();
         if let Some(send) = send {
@@ -385,48 +391,4 @@ fn host_takes(key: ApiKey, version: i16) -> Result<bool, Stop> {
     }
     let served = (min..=max).contains(&version);
     if served { Ok(true) } else { Err(Stop::Close("the version is not served")) }
-}
-
-/// The frame with the host's answer. What is too large for one block goes into several.
-fn host_answer<N: Selectable>(
-    net: &mut N,
-    asked: &HostRequest,
-    parts: &[&[u8]],
-) -> Result<SendBuilder, Error> {
-    const HEADER: usize = 5;
-    let total: usize = parts.iter().map(|part| part.len()).sum();
-    let largest = net.pool().largest();
-    let whole = total + HEADER + 4 <= largest;
-    let mut send = net.begin_send(asked.conn, if whole { total + HEADER } else { HEADER })?;
-    let mut w = Writer::new(send.scratch());
-    let header = ResponseHeader { correlation_id: asked.correlation_id };
-    header.write(&mut w, asked.key, asked.version);
-    if whole {
-        parts.iter().for_each(|part| w.bytes(part));
-    }
-    let len = w.finish().map_err(Error::Bug)?;
-    send.advance(len);
-    if whole {
-        return Ok(send);
-    }
-    let (mut parts, mut part) = (parts.iter(), &[][..]);
-    let mut left = total;
-    while left > 0 {
-        let len = left.min(largest);
-        let lease = net.pool().lease(len, Priority::Data);
-        let mut lease = lease.ok_or(Error::Exhausted("the buffer pool"))?;
-        let mut w = Writer::new(&mut lease);
-        while w.len() < len {
-            if part.is_empty() {
-                part = parts.next().ok_or(Error::Bug("a part of an answer is missing"))?;
-            }
-            let (now, later) = part.split_at(part.len().min(len - w.len()));
-            w.bytes(now);
-            part = later;
-        }
-        left -= len;
-        let too_large = Error::Invalid("the answer is larger than a frame can be");
-        send.append(lease.share(len)).map_err(|_| too_large)?;
-    }
-    Ok(send)
 }

@@ -134,7 +134,8 @@ impl Broker {
     /// What a reactor goes on with.
     pub(super) fn base(&self) -> Base {
         let max_connections = self.max_connections.min(self.connections.capacity());
-        Base { core: Arc::clone(&self.core), options: self.options, max_connections }
+        let (core, options) = (Arc::clone(&self.core), self.options);
+        Base { core, options, max_connections, owner_value: self.owner_value }
     }
 
     /// Whether it never had a connection and does not close.
@@ -261,7 +262,10 @@ impl Broker {
         for index in 0..self.connections.capacity() {
             match self.connections.at(index) {
                 Some((conn, State::Ready | State::Blocked)) => self.end_connection(net, conn),
-                Some((conn, State::Host(id))) if self.host.unanswered(id).is_none() => {
+                // With threads of the host's it may be with one of them: it has the grace.
+                Some((conn, State::Host(id)))
+                    if self.dispatch.is_none() && self.host.unanswered(id).is_none() =>
+                {
                     // The host never saw it.
                     net.close_after_flush(conn);
                     self.forget(conn);
@@ -336,10 +340,13 @@ impl Broker {
             State::Parked(id) => {
                 self.delayed.remove(id);
             }
-            State::Host(id) => {
-                self.host.remove(id);
-                self.delayed.wake(Source::Room);
-            }
+            State::Host(id) => match &self.dispatch {
+                Some(dispatch) => dispatch.forget_host_request(id),
+                None => {
+                    self.host.remove(id);
+                    self.delayed.wake(Source::Room);
+                }
+            },
             State::Ready | State::Blocked | State::Dispatched | State::Ending => {}
         }
         while let Some(id) = self.host.dropped(conn) {

@@ -1,7 +1,7 @@
 //! Served: a broker of the engine: polled in the engine's own turns, or on threads of its own.
 
 use super::{Engine, Event};
-use crate::broker::{Broker, BrokerEvent, BrokerStats, Reactor, ReactorConfig};
+use crate::broker::{Broker, BrokerEvent, BrokerStats, HostThreads, Reactor, ReactorConfig};
 use crate::error::Error;
 use crate::net::selector::{ListenerId, Selector};
 use crate::net::slots::SlotId;
@@ -97,13 +97,17 @@ impl Served {
 
 impl Engine {
     /// Gives a broker that listens, and that has taken no connection yet, threads of its own. What
-    /// it knows (topics, the log) stays; the engine only tells of its end from then on.
+    /// it knows (topics, the log) stays; the engine only tells of its end from then on. Requests that
+    /// the host answers come out of the [`HostThreads`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it does not listen, has had connections, or has threads already;
-    /// [`Error::Unsupported`] if the host answers APIs; or what [`Reactor::start`] gives, and the
-    /// broker then listens no more.
-    pub fn start_broker(&mut self, id: SlotId, config: ReactorConfig) -> Result<(), Error> {
+    /// [`Error::Invalid`] if it does not listen, has had connections, or has threads already; or
+    /// what [`Reactor::start`] gives, and the broker then listens no more.
+    pub fn start_broker(
+        &mut self,
+        id: SlotId,
+        config: ReactorConfig,
+    ) -> Result<HostThreads, Error> {
         let waker = self.selector.waker();
         let served = self.brokers.get_mut(id).ok_or(Error::Stale)?;
         let Runs::Polled(broker) = &served.runs else {
@@ -112,13 +116,14 @@ impl Engine {
         if !broker.is_fresh() {
             return Err(Error::Invalid("the broker has served connections, or closes"));
         }
-        config.check(broker)?;
+        config.check()?;
         let listener = served.listener.take();
         let listener = listener.and_then(|listener| self.selector.release_listener(listener));
         let listener = listener.ok_or(Error::Invalid("the broker does not listen"))?;
         let reactor = Reactor::take_over(broker, config, listener, waker)?;
+        let threads = reactor.host_threads();
         served.runs = Runs::Reactor { reactor, told: false };
-        Ok(())
+        Ok(threads)
     }
 
     /// Ends the threads of a broker: what is in flight is answered for at most `grace`, connections

@@ -4,9 +4,11 @@ use super::boundary::{free_child, guard, on_child, on_shell};
 use super::client::{NotMade, reported};
 use super::config::{ABI, kloop_broker_conf, kloop_error, read};
 use super::event::kloop_id;
-use super::handle::{HandleCell, Inner, Kind, Target, kloop_broker, kloop_engine, make_child};
+use super::handle::{
+    self, HandleCell, Inner, Kind, Target, kloop_broker, kloop_engine, make_child,
+};
 use super::slice::{array, kloop_slice, properties, put, text};
-use super::status::kloop_status;
+use super::status::{kloop_status, kloop_status_code as code, status};
 use crate::broker::{BrokerConfig, BrokerLimits, is_cluster_id};
 use crate::error::Error;
 use crate::net::ConnId;
@@ -210,7 +212,7 @@ pub unsafe extern "C" fn kloop_broker_adopt(
 ) -> kloop_status {
     use std::os::fd::{FromRawFd, OwnedFd};
     if fd < 0 {
-        return super::status::kloop_status_code::KLOOP_E_INVALID as i32;
+        return code::KLOOP_E_INVALID as i32;
     }
     // SAFETY: the caller hands over an open descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -228,10 +230,37 @@ pub unsafe extern "C" fn kloop_broker_adopt(
     unsafe { on_child(b.cast::<HandleCell>(), Kind::Broker, call) }
 }
 
-/// Answers a `KLOOP_EV_REQUEST`, once: `parts` are the body, copied; kloop writes the header.
-/// Answers may come in any order; each connection gets them in the order of its requests. With no
-/// parts nothing is sent, as a produce with acks 0 wants it. `KLOOP_E_STALE` when the peer has
-/// left or the request was answered.
+/// What the parts of an answer say.
+struct Parts<'a> {
+    slices: [&'a [u8]; MOST_PARTS],
+    len: usize,
+}
+
+/// Parts that one answer may have.
+const MOST_PARTS: usize = 64;
+
+/// # Safety
+/// `parts` points at `n` slices that are readable.
+unsafe fn parts<'a>(parts: *const kloop_slice, n: u32) -> Result<Parts<'a>, Error> {
+    // SAFETY: passed on from the caller.
+    let given: &[kloop_slice] = unsafe { array(parts, n as usize) }?;
+    let mut out = Parts { slices: [&[]; MOST_PARTS], len: given.len() };
+    let room = out.slices.get_mut(..given.len()).ok_or(Error::Invalid("over 64 parts"))?;
+    for (slice, part) in room.iter_mut().zip(given) {
+        // SAFETY: passed on from the caller.
+        *slice = unsafe { part.nullable() }?.unwrap_or(&[]);
+    }
+    Ok(out)
+}
+
+/// Answers a `KLOOP_EV_REQUEST`, once: `parts` are the body, at most 64, copied; kloop writes the
+/// header. Answers may come in any order; each connection gets them in the order of its requests.
+/// With no parts nothing is sent, as a produce with acks 0 wants it. A `user` other than 0 comes
+/// back in `KLOOP_EV_SENT`. `KLOOP_E_STALE` when the peer has left or the request was answered;
+/// `KLOOP_E_AGAIN` when there is no memory now: the request then still waits.
+///
+/// For requests of `kloop_broker_take` any thread may call it; the body of the request is gone then,
+/// but for `KLOOP_E_AGAIN` and `KLOOP_E_INVALID`. `user` must be 0 for these.
 ///
 /// # Safety
 /// `b` is NULL or a broker handle; `parts` points at `n` slices that are readable.
@@ -243,24 +272,32 @@ pub unsafe extern "C" fn kloop_broker_respond(
     parts: *const kloop_slice,
     n: u32,
     flags: u32,
+    user: u64,
 ) -> kloop_status {
+    let (id, close) = (SlotId::from_raw(request), flags & KLOOP_RESPOND_CLOSE != 0);
+    let known = flags & !KLOOP_RESPOND_CLOSE == 0;
+    // SAFETY: passed on from the caller.
+    if let Ok(Some(threads)) = unsafe { handle::threads(b.cast::<HandleCell>()) } {
+        return guard(code::KLOOP_E_PANIC as i32, || {
+            let respond = || {
+                if !known || user != 0 {
+                    return Err(ABI);
+                }
+                // SAFETY: passed on from the caller.
+                let body = unsafe { self::parts(parts, n) }?;
+                threads.respond(id, &body.slices[..body.len], close)
+            };
+            respond().map_or_else(status, |()| 0)
+        });
+    }
     let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
-        if flags & !KLOOP_RESPOND_CLOSE != 0 {
+        if !known {
             return Err(ABI);
         }
         // SAFETY: passed on from the caller.
-        let parts = unsafe { array(parts, n as usize) }?;
-        const MOST: usize = 64;
-        let mut slices: [&[u8]; MOST] = [&[]; MOST];
-        let room = slices.get_mut(..parts.len()).ok_or(Error::Invalid("over 64 parts"))?;
-        for (slice, part) in room.iter_mut().zip(parts) {
-            // SAFETY: passed on from the caller.
-            *slice = unsafe { part.nullable() }?.unwrap_or(&[]);
-        }
-        let room = &slices[..parts.len()];
+        let body = unsafe { self::parts(parts, n) }?;
         inner.engine.with_broker(target.owner, |broker, net, now| {
-            let id = SlotId::from_raw(request);
-            broker.respond(net, id, room, flags & KLOOP_RESPOND_CLOSE != 0, 0, now).map(|()| 0)
+            broker.respond(net, id, &body.slices[..body.len], close, user, now).map(|()| 0)
         })
     };
     // SAFETY: passed on from the caller.

@@ -3,7 +3,7 @@
 use super::handle::Inner;
 use super::slice::kloop_topic;
 use super::status::{kloop_status, status};
-use crate::broker::BrokerEvent;
+use crate::broker::{BrokerEvent, HostThreads, Taken};
 use crate::client::{ClientEvent, Outcome};
 use crate::engine::Event;
 use crate::net::SharedLease;
@@ -39,13 +39,13 @@ pub enum kloop_event_type {
     KLOOP_EV_RECORDS = 48,
     /// A partition's position reached its end: `u.error`.
     KLOOP_EV_EOF = 52,
-    /// A broker took a connection: `u.request.conn`.
+    /// A polled broker with `host_apis` took a connection: `u.request.conn`.
     KLOOP_EV_CONN_OPEN = 64,
     /// A request that the host answers: `u.request`.
     KLOOP_EV_REQUEST = 66,
-    /// A borrowed response is written or dropped; `user` is its token.
+    /// An answer of the host's is written, or dropped with its connection; `user` is its token.
     KLOOP_EV_SENT = 67,
-    /// A connection ended: `u.request.conn`, stale from now on.
+    /// Such a connection ended: `u.request.conn`, stale from now on.
     KLOOP_EV_CONN_CLOSED = 68,
 }
 
@@ -358,6 +358,20 @@ fn request(inner: &mut Inner, event: BrokerEvent) -> Result<kloop_event, BrokerE
         api_version: api_version as u16,
     };
     Ok(out)
+}
+
+/// The event of a request that a thread of the host takes.
+pub(super) fn taken(threads: &HostThreads, request: &Taken) -> kloop_event {
+    let mut out = plain(ty::KLOOP_EV_REQUEST, threads.owner(), 0);
+    out.u.request = kloop_ev_request {
+        body: request.body.cast(),
+        conn: request.conn,
+        id: request.id.raw(),
+        body_len: request.body.len() as u32,
+        api_key: request.api_key as u16,
+        api_version: request.api_version as u16,
+    };
+    out
 }
 
 /// Gives a lease back; a stale one is ignored.

@@ -4,12 +4,13 @@
 use super::boundary::guard;
 use super::engine::LogSink;
 use super::status::kloop_status;
+use crate::broker::HostThreads;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::net::SharedLease;
 use crate::net::ring::Ring;
 use crate::net::slots::{SlotId, Slots};
-use crate::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
@@ -72,6 +73,8 @@ pub(super) struct HandleCell {
     owner: Cell<SlotId>,
     /// The producer or consumer in the client.
     part: Cell<SlotId>,
+    /// Of a broker with threads of its own: what any thread may use of it.
+    threads: Mutex<Option<HostThreads>>,
 }
 
 /// Which object of the engine a handle names.
@@ -147,6 +150,7 @@ impl kloop_engine {
             kind: Cell::new(Kind::Free),
             owner: Cell::new(NO_SLOT),
             part: Cell::new(NO_SLOT),
+            threads: Mutex::new(None),
         };
         let shell = Box::into_raw(Box::new(kloop_engine {
             magic: AtomicU64::new(LIVE_ENGINE),
@@ -280,6 +284,29 @@ pub(super) unsafe fn child<'a>(
     Ok((shell, Target { owner: cell.owner.get(), part: cell.part.get() }))
 }
 
+/// Keeps what other threads use of a broker.
+///
+/// # Safety
+/// As for [`child`], which must have accepted the handle.
+pub(super) unsafe fn set_threads(handle: *const HandleCell, threads: HostThreads) {
+    // SAFETY: the caller vouches for it.
+    *unsafe { &*handle }.threads.lock() = Some(threads);
+}
+
+/// What any thread may use of a broker; `None` if it has no threads of its own.
+///
+/// # Safety
+/// As for [`child`]; the handle is not freed while this runs.
+pub(super) unsafe fn threads(handle: *const HandleCell) -> Result<Option<HostThreads>, Refused> {
+    let handle = NonNull::new(handle.cast_mut()).ok_or(Refused::Null)?;
+    // SAFETY: the caller vouches that the shell, which holds the cell, still exists.
+    let cell: &HandleCell = unsafe { handle.as_ref() };
+    if cell.magic.load(Ordering::Relaxed) != LIVE_CHILD {
+        return Err(Refused::Stale);
+    }
+    Ok(cell.threads.lock().clone())
+}
+
 /// Makes a child handle; `None` when the engine's handles are used up.
 pub(super) fn make_child(
     shell: &kloop_engine,
@@ -300,6 +327,7 @@ pub(super) unsafe fn release_child(handle: *const HandleCell) {
     let shell = cell.shell.get();
     cell.magic.store(0, Ordering::Relaxed);
     cell.kind.set(Kind::Free);
+    *cell.threads.lock() = None;
     // SAFETY: as above.
     let this = unsafe { &*shell };
     // SAFETY: `admit` was asked by `child`: no call runs, so nobody else holds the ring.

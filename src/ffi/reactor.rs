@@ -1,11 +1,14 @@
 //! kloop_broker_start, kloop_broker_stop: a broker on threads of its own (unsafe).
 
-use super::boundary::on_child;
+use super::boundary::{guard, on_child};
 use super::client::{NotMade, reported};
 use super::config::{ABI, kloop_error, kloop_reactor_conf, read};
-use super::handle::{HandleCell, Inner, Kind, Target, kloop_broker, kloop_engine};
+use super::event::{kloop_event, taken};
+use super::handle::{
+    HandleCell, Inner, Kind, Target, kloop_broker, kloop_engine, set_threads, threads,
+};
 use super::slice::array;
-use super::status::kloop_status;
+use super::status::{kloop_status, kloop_status_code as code, status};
 use crate::broker::ReactorConfig;
 use crate::error::Error;
 use core::time::Duration;
@@ -34,8 +37,9 @@ unsafe fn given(conf: &kloop_reactor_conf, memory: usize) -> Result<ReactorConfi
 /// that handle requests. The only call that makes threads; all signals are blocked in them, and the
 /// engine's log function is called from them too. The broker must listen and must not have taken a
 /// connection yet: start it right after `kloop_broker_new`. Its address stays; the engine tells of
-/// its end only, with `KLOOP_EV_CLOSED`. `KLOOP_E_UNSUPPORTED` if the host answers APIs itself;
-/// `kloop_broker_adopt`, `_respond` and `_disconnect` say the same from then on.
+/// its end only, with `KLOOP_EV_CLOSED`; connections are not reported. Requests that the host answers
+/// itself are taken with `kloop_broker_take`. From then on `kloop_broker_adopt` and `_disconnect`
+/// answer `KLOOP_E_UNSUPPORTED`. On failure the broker may listen no more: free it.
 ///
 /// # Safety
 /// `b` is NULL or a broker handle; `cfg` is prepared by `kloop_reactor_conf_init`; `err` is NULL or
@@ -53,7 +57,10 @@ pub unsafe extern "C" fn kloop_broker_start(
             let conf = unsafe { read(cfg) }?;
             // SAFETY: passed on from the caller.
             let config = unsafe { given(&conf, inner.engine.memory_limit()) }?;
-            inner.engine.start_broker(target.owner, config).map(|()| 0)
+            let threads = inner.engine.start_broker(target.owner, config)?;
+            // SAFETY: `on_child` has accepted the handle.
+            unsafe { set_threads(b.cast::<HandleCell>(), threads) };
+            Ok(0)
         };
         let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
             start(inner, target).map_err(|error| fail(error.into()))
@@ -80,4 +87,45 @@ pub unsafe extern "C" fn kloop_broker_stop(b: *mut kloop_broker, grace_ns: i64) 
     };
     // SAFETY: passed on from the caller.
     unsafe { on_child(b.cast::<HandleCell>(), Kind::Broker, call) }
+}
+
+/// Takes requests that the host answers itself, from a broker with threads of its own: fills up to
+/// `cap` events of type `KLOOP_EV_REQUEST` and says how many. Waits for the first for at most
+/// `timeout_ns`, below 0 without a limit; 0 requests is that the time is over. Any thread, several
+/// at a time. The events carry no lease: the body stays valid until the request is answered with
+/// `kloop_broker_respond`, which any thread may do, or until the broker is freed. `KLOOP_E_CLOSED`
+/// once the broker has stopped; `KLOOP_E_INVALID` if it was not started. Before the broker is freed,
+/// the host's threads must have left this call.
+///
+/// # Safety
+/// `b` is NULL or a broker handle that is not freed meanwhile; `events` points at `cap` writable
+/// events.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kloop_broker_take(
+    b: *mut kloop_broker,
+    events: *mut kloop_event,
+    cap: u32,
+    timeout_ns: i64,
+) -> i32 {
+    guard(code::KLOOP_E_PANIC as i32, || {
+        // SAFETY: passed on from the caller.
+        let threads = match unsafe { threads(b.cast::<HandleCell>()) } {
+            Ok(Some(threads)) => threads,
+            Ok(None) => return code::KLOOP_E_INVALID as i32,
+            Err(refused) => return refused.status(),
+        };
+        if events.is_null() || cap == 0 || cap > i32::MAX as u32 {
+            return code::KLOOP_E_INVALID as i32;
+        }
+        let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
+        let mut at = events;
+        let took = threads.take(cap as usize, timeout, |request| {
+            // SAFETY: at most `cap` are given, and the caller vouches for so many.
+            unsafe { at.write(taken(&threads, &request)) };
+            // SAFETY: one behind the last at most.
+            at = unsafe { at.add(1) };
+        });
+        took.map_or_else(status, |count| count as i32)
+    })
 }

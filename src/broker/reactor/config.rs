@@ -1,7 +1,5 @@
 //! ReactorConfig: the threads, and what each processor takes at the start.
 
-use super::Base;
-use crate::broker::server::Broker;
 use crate::error::Error;
 use crate::logging::Logger;
 use crate::net::pool::Memory;
@@ -45,12 +43,8 @@ impl ReactorConfig {
     /// Whether a broker can be run so.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for sizes that cannot be, [`Error::Unsupported`] if the host answers APIs.
-    pub fn check(&self, broker: &Broker) -> Result<(), Error> {
-        self.check_for(&broker.base())
-    }
-
-    pub(super) fn check_for(&self, base: &Base) -> Result<(), Error> {
+    /// [`Error::Invalid`] for sizes that cannot be.
+    pub fn check(&self) -> Result<(), Error> {
         if !(1..=MOST).contains(&self.processors) {
             return Err(Error::Invalid("a reactor has 1 to 63 processors"));
         }
@@ -59,9 +53,6 @@ impl ReactorConfig {
         }
         if !(1..=1 << 20).contains(&self.max_queued) {
             return Err(Error::Invalid("max_queued is from 1 to 1048576"));
-        }
-        if base.core.settings.host_apis != [0; 2] {
-            return Err(Error::Unsupported("APIs of the host's in reactor mode"));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use super::{Reply, Request, Response, Shared};
 use crate::broker::dispatch::Prepared;
+use crate::broker::host_answer::Asked;
 use crate::broker::request::{Stop, WaitFor};
 use crate::broker::scratch::Scratch;
 use crate::broker::serve::{Ran, When, run};
@@ -14,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a handler thread does until the channel is closed.
 pub(super) fn work(shared: &Shared, scratch: &mut Scratch) {
-    while let Some(request) = shared.requests.pop() {
+    while let Some(request) = shared.requests.pop(&shared.clock) {
         shared.wake_refused();
         serve(shared, scratch, request);
     }
@@ -34,7 +35,24 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
         assert!(!shared.explodes.swap(false, crate::sync::Ordering::SeqCst));
         run(&shared.core, scratch, &frame, when, &mut to)
     }));
+    let mut for_host = None;
     let reply = match ran {
+        Ok(Ok(Ran::Host { key, version, correlation_id, body_at })) => {
+            let asked = Asked { key, version, correlation_id };
+            let frame = frame.clone();
+            let request = to.send.take().map(|send| Request {
+                processor,
+                conn,
+                frame,
+                send,
+                arrived,
+                hurry,
+                seen,
+            });
+            for_host = request.and_then(|r| shared.host_queue.keep(r, asked, body_at).ok());
+            let full = Reply::Close("the host has too many unanswered requests");
+            for_host.map_or(full, |id| Reply::Host { id })
+        }
         Ok(ran) => reply_of(ran, scratch, &mailbox.pool, to.wanted),
         Err(_) => {
             scratch.clear();
@@ -44,12 +62,16 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     // Appends first: who reads its answer finds that others have heard of them.
     shared.post_appends(&mut scratch.appended);
     mailbox.respond(Response { conn, frame, arrived, seen, log_returns, hurry, reply });
+    // The processor hears of it before it can be answered.
+    if let Some(id) = for_host {
+        shared.host_queue.announce(id);
+    }
 }
 
 fn reply_of(ran: Result<Ran, Stop>, scratch: &Scratch, pool: &BufferPool, wanted: usize) -> Reply {
     match ran {
         Ok(Ran::Handled(send)) => Reply::Answer(send),
-        Ok(Ran::Host { .. }) => Reply::Close("the host takes no requests of handler threads"),
+        Ok(Ran::Host { .. }) => Reply::Close("a request of the host's was not kept"),
         Err(Stop::Close(why)) => Reply::Close(why),
         Err(Stop::Park { on: WaitFor::Room, .. }) => Reply::NoMemory { room: wanted },
         Err(Stop::Park { until, on: WaitFor::LogMemory }) => Reply::LogMemory { until },

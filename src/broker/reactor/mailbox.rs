@@ -35,16 +35,11 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// An empty one, for a processor with so many connections.
-    pub(super) fn new(
-        connections: usize,
-        partitions: usize,
-        pool: BufferPool,
-        waker: Waker,
-    ) -> Self {
+    /// An empty one, with places for so many responses.
+    pub(super) fn new(responses: usize, partitions: usize, pool: BufferPool, waker: Waker) -> Self {
         Mailbox {
             sockets: ArrayQueue::new(SOCKETS),
-            responses: ArrayQueue::new(connections.max(1)),
+            responses: ArrayQueue::new(responses.max(1)),
             board: Board::new(partitions),
             awaits_appends: CachePadded::new(AtomicBool::new(false)),
             wants_room: CachePadded::new(AtomicBool::new(false)),
@@ -54,7 +49,8 @@ impl Mailbox {
         }
     }
 
-    /// Leaves a response. There is a place, because a processor counts what it has handed over.
+    /// Leaves a response. There is a place, because a processor counts what it has handed over, and
+    /// the host has no more requests than places.
     pub(super) fn respond(&self, response: Response) {
         let pushed = self.responses.push(response);
         debug_assert!(pushed.is_ok(), "more responses than requests on the way");

@@ -22,6 +22,7 @@
 mod acceptor;
 mod config;
 mod handler_pool;
+mod host_threads;
 pub(super) mod mailbox;
 mod processor;
 mod request_channel;
@@ -30,6 +31,7 @@ mod shared;
 mod tests;
 
 pub use config::ReactorConfig;
+pub use host_threads::{HostThreads, Taken};
 pub(crate) use shared::{Reply, Request, Response, Shared};
 
 use super::BrokerStats;
@@ -47,6 +49,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Order
 use crate::time::SystemClock;
 use config::{MOST, selector};
 use core::time::Duration;
+use host_threads::HostQueue;
 use mailbox::Mailbox;
 use processor::Processor;
 use request_channel::RequestChannel;
@@ -76,8 +79,8 @@ impl Reactor {
     /// guess.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; [`Error::Invalid`] for sizes that cannot be; [`Error::Unsupported`] if
-    /// the host is to answer APIs; the address cannot be had, or the system refuses a thread.
+    /// [`Error::NoMemory`]; [`Error::Invalid`] for sizes that cannot be; the address cannot be had, or
+    /// the system refuses a thread.
     pub fn start(
         config: BrokerConfig,
         limits: BrokerLimits,
@@ -97,7 +100,7 @@ impl Reactor {
             Some((host, port)) => core.set_advertised(host, port),
             None => core.set_advertised(&advertised_host(at), at.port()),
         }
-        let base = Base { core: Arc::new(core), options, max_connections };
+        let base = Base { core: Arc::new(core), options, max_connections, owner_value: 0 };
         Reactor::run(base, reactor, acceptor, None)
     }
 
@@ -123,7 +126,7 @@ impl Reactor {
         acceptor: Acceptor,
         host: Option<Waker>,
     ) -> Result<Reactor, Error> {
-        config.check_for(&base)?;
+        config.check()?;
         let (core, connections) = (base.core, base.max_connections);
         let mut selectors: [Option<Selector>; MOST] = [const { None }; MOST];
         for place in selectors.iter_mut().take(config.processors) {
@@ -132,11 +135,14 @@ impl Reactor {
         let partitions = core.topics.max_partitions();
         let mailbox = |selector: &Selector| {
             let pool = crate::net::Selectable::pool(selector).clone();
-            Mailbox::new(connections, partitions, pool, selector.waker())
+            // Those on the way, and the host's answers.
+            Mailbox::new(2 * connections, partitions, pool, selector.waker())
         };
         let shared = Arc::new(Shared {
             mailboxes: selectors.iter().flatten().map(mailbox).collect(),
             requests: RequestChannel::new(config.max_queued),
+            host_queue: HostQueue::new(connections),
+            owner_value: base.owner_value,
             open: AtomicUsize::new(0),
             max_connections: connections,
             processor_connections: connections,
@@ -208,6 +214,11 @@ impl Reactor {
         start(Kind::Acceptor, 0, Box::new(move |shared| acceptor::work(shared, acceptor)))
     }
 
+    /// What threads of the host take requests with, and answer them.
+    pub fn host_threads(&self) -> HostThreads {
+        HostThreads::new(&self.shared)
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -218,6 +229,7 @@ impl Reactor {
     pub fn stats(&self) -> BrokerStats {
         let mut sum = self.shared.core.stats();
         self.shared.mailboxes.iter().for_each(|mailbox| mailbox.published.add_to(&mut sum));
+        sum.host_requests = self.shared.host_queue.len() as u64;
         sum.refused += self.shared.too_many.load(Ordering::Relaxed);
         sum
     }
@@ -247,6 +259,7 @@ impl Reactor {
         shared.mailboxes.iter().for_each(|mailbox| mailbox.waker.wake());
         all &= shared.wait_for(Kind::Processor, grace.saturating_add(SLACK));
         shared.requests.close();
+        shared.host_queue.close();
         all &= shared.wait_for(Kind::Handler, SLACK);
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if all || thread.is_finished() {
@@ -281,6 +294,7 @@ pub(super) struct Base {
     pub(super) core: Arc<Core>,
     pub(super) options: ChannelOptions,
     pub(super) max_connections: usize,
+    pub(super) owner_value: u64,
 }
 
 /// A thread's work.

@@ -8,7 +8,19 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence};
+use crate::time::{Clock, Instant};
 use crossbeam_queue::ArrayQueue;
+
+/// What [`RequestChannel::pop_until`] gives.
+#[derive(Debug)]
+pub(crate) enum Popped<T> {
+    /// The oldest.
+    Item(T),
+    /// There was none in time.
+    TimedOut,
+    /// There will be none any more.
+    Closed,
+}
 
 /// A bounded queue from several threads to several threads.
 #[derive(Debug)]
@@ -47,25 +59,44 @@ impl<T> RequestChannel<T> {
     }
 
     /// Takes the oldest; sleeps until there is one. `None` when the channel is closed.
-    pub(crate) fn pop(&self) -> Option<T> {
+    pub(crate) fn pop(&self, clock: &impl Clock) -> Option<T> {
+        match self.pop_until(clock, Instant::FAR) {
+            Popped::Item(item) => Some(item),
+            Popped::Closed | Popped::TimedOut => None,
+        }
+    }
+
+    /// Takes the oldest; sleeps until there is one, or until then.
+    pub(crate) fn pop_until(&self, clock: &impl Clock, until: Instant) -> Popped<T> {
         loop {
-            if self.closed.load(Ordering::SeqCst) {
-                return None;
+            if self.is_closed() {
+                return Popped::Closed;
             }
             if let Some(item) = self.queue.pop() {
-                return Some(item);
+                return Popped::Item(item);
+            }
+            let left = until.since(clock.now());
+            if left.is_zero() {
+                return Popped::TimedOut;
             }
             let held = self.lock.lock();
             self.sleepers.fetch_add(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            let held = if self.queue.is_empty() && !self.closed.load(Ordering::SeqCst) {
+            let held = if !self.queue.is_empty() || self.is_closed() {
+                held
+            } else if until == Instant::FAR {
                 self.condvar.wait(held)
             } else {
-                held
+                self.condvar.wait_for(held, left)
             };
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
             drop(held);
         }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Ends it: nobody sleeps or takes any more.
@@ -87,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::sync::{Arc, AtomicU64};
+    use crate::time::SystemClock;
 
     /// Through one place, between many threads, each item arrives once and nobody sleeps for ever.
     #[test]
@@ -99,7 +131,7 @@ mod tests {
                 let (channel, sum, count) =
                     (Arc::clone(&channel), Arc::clone(&sum), Arc::clone(&count));
                 std::thread::spawn(move || {
-                    while let Some(item) = channel.pop() {
+                    while let Some(item) = channel.pop(&SystemClock::new()) {
                         sum.fetch_add(item, Ordering::Relaxed);
                         count.fetch_add(1, Ordering::Release);
                     }

@@ -1,12 +1,14 @@
 //! Shared: what the threads of a reactor share, and what passes between them.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+use super::host_threads::HostQueue;
 use super::mailbox::Mailbox;
 use super::request_channel::RequestChannel;
 use crate::broker::core::Core;
 use crate::broker::scratch::Appended;
 use crate::logging::Level;
 use crate::net::selector::Waker;
+use crate::net::slots::SlotId;
 use crate::net::{ConnId, SendBuilder, SharedLease};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::time::{Clock, Instant, SystemClock};
@@ -46,6 +48,10 @@ pub(crate) struct Response {
 pub(crate) enum Reply {
     /// It was handled; there is an answer, or none is wanted.
     Answer(Option<SendBuilder>),
+    /// A thread of the host will answer it.
+    Host { id: SlotId },
+    /// A thread of the host has answered it; nothing is sent if no answer is wanted.
+    HostAnswer { id: SlotId, send: Option<SendBuilder>, close: bool },
     /// The connection must end; the text says why.
     Close(&'static str),
     /// Its handler panicked.
@@ -64,6 +70,9 @@ pub(crate) enum Reply {
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
     pub(crate) requests: RequestChannel<Request>,
+    pub(crate) host_queue: HostQueue,
+    /// What the host called the broker.
+    pub(crate) owner_value: u64,
     pub(crate) mailboxes: Box<[Mailbox]>,
     /// Connections that are open or on their way to a processor.
     pub(crate) open: AtomicUsize,
