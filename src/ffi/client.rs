@@ -3,9 +3,11 @@
 use super::boundary::{free_child, guard, on_child, on_shell, report};
 use super::config::{ABI, kloop_conf, kloop_error, read};
 use super::event::kloop_id;
-use super::handle::{HandleCell, Inner, Kind, Target, kloop_client, kloop_engine, make_child};
+use super::handle::{
+    HandleCell, Inner, Kind, Refused, Target, kloop_client, kloop_engine, make_child,
+};
 use super::slice::{kloop_slice, kloop_topic, properties, put};
-use super::status::{kloop_status, kloop_status_code as code};
+use super::status::kloop_status;
 use crate::client::{ClientConfig, ClientLimits};
 use crate::error::Error;
 use crate::net::slots::SlotId;
@@ -64,8 +66,8 @@ pub(super) unsafe fn reported(
         error
     });
     if status < 0 {
-        let NotMade(error, key) =
-            why.unwrap_or_else(|| NotMade(from_status(status), String::new()));
+        let of_refusal = || Refused::of_status(status).error().into();
+        let NotMade(error, key) = why.unwrap_or_else(of_refusal);
         // SAFETY: passed on from the caller.
         let _ = unsafe { report(err, error, &key) };
         if !err.is_null() {
@@ -74,22 +76,6 @@ pub(super) unsafe fn reported(
         }
     }
     status
-}
-
-/// A text for a refusal that had no error of its own.
-fn from_status(status: kloop_status) -> Error {
-    match status {
-        s if s == code::KLOOP_E_STALE as i32 => Error::Stale,
-        s if s == code::KLOOP_E_CLOSED as i32 => Error::Closed,
-        s if s == code::KLOOP_E_THREAD as i32 => {
-            Error::Invalid("the engine belongs to another thread")
-        }
-        s if s == code::KLOOP_E_REENTRANT as i32 => Error::Invalid("called from inside a call"),
-        s if s == code::KLOOP_E_PANIC as i32 || s == code::KLOOP_E_POISONED as i32 => {
-            Error::Bug("the engine is poisoned")
-        }
-        _ => Error::Invalid("the handle is NULL"),
-    }
 }
 
 /// Makes a client of the cluster that the property "bootstrap.servers" names. It connects by

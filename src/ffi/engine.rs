@@ -266,7 +266,8 @@ pub unsafe extern "C" fn kloop_engine_timeout(e: *const kloop_engine) -> i64 {
 
 /// Runs the engine and fills `events` with up to `cap` events; says how many, or a negative
 /// status. `timeout_ns`: 0 does not sleep, -1 sleeps until there are events. With `cap` 0 it does
-/// one turn of I/O. Events that do not fit stay, and the descriptor stays readable.
+/// one turn of I/O. Events that do not fit stay, and the descriptor stays readable. While every
+/// lease (`max_leases`) is with the host, it returns 0 at once for an event that needs one.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `events` points at `cap` writable events.
@@ -338,7 +339,8 @@ fn poll(
     }
 }
 
-/// Gives leases back. Zero and stale ones are ignored.
+/// Gives leases back. Zero is ignored; one that was given back before, or is none, is too, and shows
+/// in `kloop_engine_error`.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `leases` points at `n` leases.
@@ -347,19 +349,22 @@ pub unsafe extern "C" fn kloop_release(e: *mut kloop_engine, leases: *const kloo
     let call = |inner: &mut Inner| {
         // SAFETY: passed on from the caller.
         let leases = unsafe { array(leases, n) }?;
-        leases.iter().for_each(|lease| release(inner, *lease));
+        let mut stale = false;
+        leases.iter().for_each(|lease| stale |= !release(inner, *lease));
         inner.engine.touch();
         if inner.held.is_some() {
             inner.engine.signal();
         }
-        Ok(0)
+        if stale { Err(Error::Stale) } else { Ok(0) }
     };
-    // The function gives nothing back; a refusal shows in `kloop_engine_error`.
+    // The function gives nothing back; what is wrong shows in `kloop_engine_error`.
     // SAFETY: passed on from the caller.
     let _ = unsafe { on_engine(e, call) };
 }
 
-/// What went wrong last on this engine.
+/// What went wrong last in a call on this engine or one of its handles, since it was made; a call
+/// that goes well does not clear it. `code` is also one of Kafka's, where the call gave
+/// `KLOOP_E_REFUSED`.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `out` is NULL or writable.
@@ -372,7 +377,7 @@ pub unsafe extern "C" fn kloop_engine_error(e: *const kloop_engine, out: *mut kl
                 let last = shell.last_error();
                 describe(last.status, last.error, "")
             }
-            Err(refused) => describe(refused.status(), Error::Invalid("the engine handle"), ""),
+            Err(refused) => describe(refused.status(), refused.error(), ""),
         };
         // Nothing to do about an output that is NULL.
         // SAFETY: passed on from the caller.

@@ -374,7 +374,7 @@ pub(super) fn taken(threads: &HostThreads, request: &Taken) -> kloop_event {
     out
 }
 
-/// Gives a lease back; a stale one is ignored.
-pub(super) fn release(inner: &mut Inner, lease: kloop_lease) {
-    inner.leases.remove(SlotId::from_raw(lease));
+/// Gives a lease back; false for one that is none any more.
+pub(super) fn release(inner: &mut Inner, lease: kloop_lease) -> bool {
+    lease == 0 || inner.leases.remove(SlotId::from_raw(lease)).is_some()
 }

@@ -307,6 +307,18 @@ pub(super) unsafe fn threads(handle: *const HandleCell) -> Result<Option<HostThr
     Ok(cell.threads.lock().clone())
 }
 
+/// The shell that a stale child handle was of, if this thread may use it.
+///
+/// # Safety
+/// As for [`child`].
+pub(super) unsafe fn shell_of_stale<'a>(handle: *const HandleCell) -> Option<&'a kloop_engine> {
+    let handle = NonNull::new(handle.cast_mut())?;
+    // SAFETY: the caller vouches that the shell, which holds the cell, still exists.
+    let cell: &HandleCell = unsafe { handle.as_ref() };
+    // SAFETY: each cell names the shell it lies in.
+    unsafe { shell(cell.shell.get()) }.ok()
+}
+
 /// Makes a child handle; `None` when the engine's handles are used up.
 pub(super) fn make_child(
     shell: &kloop_engine,
@@ -362,8 +374,10 @@ pub(super) unsafe fn release_engine(engine: *const kloop_engine) {
             inner
         });
         core::mem::forget(stopped);
-    } else {
+    } else if let Some(inner) = inner {
+        let pool = inner.engine.pool().clone();
         drop(inner);
+        debug_assert_eq!(pool.leases(), 0, "blocks of the pool leaked");
     }
     if let Some(log) = &this.log {
         log.close();

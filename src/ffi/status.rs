@@ -47,6 +47,8 @@ pub enum kloop_status_code {
     KLOOP_E_ABI = -1014,
     /// A fetched batch is larger than the consumer's memory can hold.
     KLOOP_E_TOO_LARGE = -1015,
+    /// The cluster refuses what the call asked for; `kloop_engine_error` has Kafka's code.
+    KLOOP_E_REFUSED = -1016,
     /// A bug in kloop was caught in this call; the engine is of no use any more.
     KLOOP_E_PANIC = -1098,
     /// A bug was caught in an earlier call of this engine.
@@ -85,8 +87,16 @@ pub(super) fn status(error: Error) -> kloop_status {
     code as i32
 }
 
+/// What a call returns for an error: counts are positive, so Kafka's codes must not be.
+pub(super) fn call_status(error: Error) -> kloop_status {
+    match error {
+        Error::Kafka(_) => code::KLOOP_E_REFUSED as i32,
+        error => status(error),
+    }
+}
+
 fn text(status: kloop_status) -> &'static CStr {
-    const TEXTS: [(code, &CStr); 19] = [
+    const TEXTS: [(code, &CStr); 20] = [
         (code::KLOOP_OK, c"ok"),
         (code::KLOOP_E_INVALID, c"an argument is invalid, or the call came in the wrong state"),
         (code::KLOOP_E_AGAIN, c"no room now; try again after the next event"),
@@ -104,6 +114,7 @@ fn text(status: kloop_status) -> &'static CStr {
         (code::KLOOP_E_UNSUPPORTED, c"not supported by the peer or this build"),
         (code::KLOOP_E_ABI, c"a config struct was not initialised for this library"),
         (code::KLOOP_E_TOO_LARGE, c"a batch is larger than the memory given"),
+        (code::KLOOP_E_REFUSED, c"the cluster refuses it"),
         (code::KLOOP_E_PANIC, c"a bug in kloop was caught; the engine is of no use any more"),
         (code::KLOOP_E_POISONED, c"a bug was caught in an earlier call of this engine"),
     ];
