@@ -378,12 +378,11 @@ impl Client {
         }
         for index in 0..self.producers.capacity() {
             let Some(id) = self.producers.at(index).map(|(id, _)| id) else { continue };
-            if self.close_producer(id, grace, now).is_err() && grace.is_zero() {
-                self.producer_due(index);
-            } else if grace.is_zero() {
-                self.producer_timers.clear(index);
-                self.producer_due(index);
-            }
+            // One that is closing already goes on closing, unless there is no time left.
+            let _ = match grace.is_zero() {
+                true => self.end_producer(id, now),
+                false => self.close_producer(id, grace, now),
+            };
         }
         self.wants_turn = true;
         self.finish_closing(net, now.at);

@@ -448,14 +448,17 @@ impl Engine {
 
     /// Where a broker listens.
     pub fn broker_address(&self, id: SlotId) -> Option<SocketAddr> {
-        self.brokers.get(id)?.address
+        self.brokers.get(id)?.address()
     }
 
     /// Ends a broker at once: connections close, the log is gone.
     pub fn remove_broker(&mut self, id: SlotId) {
         // A stale id has nothing to end.
         let _ = self.close_broker(id, Duration::ZERO);
-        self.brokers.remove(id);
+        if self.brokers.remove(id).is_some() {
+            // Those that it had not heard of yet, and those of a grace that was running.
+            self.selector.close_owned(Owner(id.index() as u32 | BROKER_BIT));
+        }
     }
 
     fn next_seed(&mut self) -> u64 {

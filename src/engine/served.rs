@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 pub(super) struct Served {
     pub(super) runs: Runs,
     pub(super) listener: Option<ListenerId>,
+    /// Where it listens or listened.
     pub(super) address: Option<SocketAddr>,
     pub(super) user: u64,
 }
@@ -82,6 +83,15 @@ impl Served {
             Runs::Polled(broker) => broker.next_deadline(),
             Runs::Reactor { .. } => None,
         }
+    }
+
+    /// Where it listens now.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let listens = match &self.runs {
+            Runs::Polled(_) => self.listener.is_some(),
+            Runs::Reactor { reactor, .. } => !reactor.is_stopped(),
+        };
+        self.address.filter(|_| listens)
     }
 
     fn close(&mut self, net: &mut Selector, grace: Duration, now: Moment) {

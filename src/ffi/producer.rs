@@ -93,9 +93,7 @@ fn close(
     producer: crate::net::slots::SlotId,
 ) {
     // A client that is gone took its producers with it.
-    let _ = inner
-        .engine
-        .with_client(client, |client, _, now| client.close_producer(producer, Duration::ZERO, now));
+    let _ = inner.engine.with_client(client, |client, _, now| client.end_producer(producer, now));
 }
 
 /// Ends a producer: records without an outcome get theirs at once, in `KLOOP_EV_DELIVERED` events.

@@ -63,7 +63,7 @@ pub(super) fn handle(
 /// A partition that is asked about more than once gets an error each time: also where it stands
 /// first, which was answered when that was not known.
 fn refuse_repeated(core: &Core, met: &mut Met, body: &ListOffsetsRequest<'_>, parts: &mut [Part]) {
-    let mut walk = |met: &mut Met, mut each: Each<'_>| {
+    let mut walk = |met: &mut Met, each: Each<'_>| {
         let mut place = parts.iter_mut();
         for topic in body.topics {
             let found = core.topics.by_name(topic.name);

@@ -295,6 +295,20 @@ impl Client {
         Ok(())
     }
 
+    /// Ends a producer now, also one whose grace runs: what is left of its records fails.
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
+    pub fn end_producer(&mut self, producer: SlotId, now: Moment) -> Result<(), Error> {
+        match self.close_producer(producer, Duration::ZERO, now) {
+            Ok(()) | Err(Error::Closed) => {}
+            Err(error) => return Err(error),
+        }
+        self.producer_timers.clear(producer.index());
+        self.producer_due(producer.index());
+        Ok(())
+    }
+
     /// All batches of a producer become due.
     fn hurry(&mut self, producer: SlotId) {
         for index in 0..self.batches.slots.capacity() as u32 {

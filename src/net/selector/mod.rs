@@ -16,6 +16,7 @@ mod events;
 mod tests;
 
 use super::channel::Channel;
+use super::channel_state::Life;
 use super::list::IndexList;
 use super::listener::{Listeners, Rest};
 use super::receive::Reading;
@@ -366,6 +367,17 @@ impl Selector {
         let (place, socket) = self.listeners.remove(self.poll.registry(), listener)?;
         self.timers.clear(self.channels.capacity() + place);
         Some(socket)
+    }
+
+    /// Closes every channel of an owner that is no more, those included that it was not told of.
+    /// What the owner let go finishes its writing by itself.
+    pub fn close_owned(&mut self, owner: Owner) {
+        for index in 0..self.channels.capacity() {
+            let Some((slot, channel)) = self.channels.at_mut(index) else { continue };
+            if channel.owner == owner && channel.life() != Life::Finishing {
+                self.remove(slot);
+            }
+        }
     }
 
     /// Whether a turn has something to do without any new edge.
