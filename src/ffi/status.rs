@@ -6,7 +6,8 @@ use crate::protocol::error_code::ErrorCode;
 use core::ffi::{CStr, c_char};
 
 /// 0 is success; -1 and every positive value are Kafka's error codes as on the wire; -1000 and
-/// below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only.
+/// below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only, and
+/// in `kloop_engine_error` when a call says `KLOOP_E_REFUSED`.
 pub type kloop_status = i32;
 
 /// kloop's own status codes.
