@@ -133,7 +133,25 @@ static void with_handles(void) {
   kloop_broker_free(broker);
 }
 
+/* Sizes that no machine has are refused: a table that finds no memory would end the process. */
+static void absurd_sizes(void) {
+  for (int i = 0; i < 6; i++) {
+    kloop_engine_config cfg;
+    kloop_engine *engine = NULL;
+    CHECK_IS(kloop_engine_config_init(&cfg, sizeof cfg, KLOOP_ABI), KLOOP_OK);
+    if (i == 0) cfg.max_conns = UINT32_MAX;
+    if (i == 1) cfg.max_inflight = UINT32_MAX;
+    if (i == 2) cfg.max_posts = UINT32_MAX;
+    if (i == 3) cfg.max_handles = UINT32_MAX;
+    if (i == 4) cfg.max_leases = UINT32_MAX;
+    if (i == 5) cfg.memory_limit = (size_t)1 << 43;
+    CHECK_IS(kloop_engine_new(&cfg, &engine, NULL), KLOOP_E_INVALID);
+    CHECK(engine == NULL);
+  }
+}
+
 int main(void) {
+  absurd_sizes();
   without_any_handle();
   without_children();
   with_handles();

@@ -16,7 +16,7 @@ mod config;
 mod inbox;
 mod served;
 
-pub use config::EngineConfig;
+pub use config::{EngineConfig, TABLE_MAX};
 pub use inbox::{Inbox, PostRefused};
 
 use crate::broker::reactor::advertised_host;
@@ -105,6 +105,7 @@ impl Engine {
     /// [`Error::NoMemory`], [`Error::Invalid`] for a configuration that cannot be, or the system
     /// refuses a descriptor.
     pub fn new(config: EngineConfig) -> Result<Engine, Error> {
+        config.check()?;
         let pool = BufferPool::for_network(config.memory_limit, config.memory)?;
         let selector = Selector::new(
             SelectorConfig {

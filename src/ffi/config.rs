@@ -38,7 +38,8 @@ pub const KLOOP_ENGINE_PREFAULT: u32 = 4;
 /// synchronise themselves.
 pub const KLOOP_ENGINE_ANY_THREAD: u32 = 8;
 
-/// An engine's sizes and hooks. Zero in any field is the default.
+/// An engine's sizes and hooks. Zero in any field is the default; what is counted in entries is
+/// 1048576 at most.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct kloop_engine_config {

@@ -9,7 +9,7 @@ use super::event::{convert, kloop_event, kloop_lease, release};
 use super::handle::{self, Inner, kloop_engine};
 use super::slice::{array, put};
 use super::status::{kloop_status, kloop_status_code as code};
-use crate::engine::{Engine, EngineConfig};
+use crate::engine::{Engine, EngineConfig, TABLE_MAX};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::pool::{ARENA_ALIGN, CallerMemory, Memory};
@@ -84,20 +84,6 @@ fn logger(config: &kloop_engine_config) -> Result<(Logger, Option<Arc<LogSink>>)
     Ok((logger, Some(sink)))
 }
 
-/// Tables are taken at creation: a slip in a count must not ask for the machine's memory.
-fn check_counts(config: &kloop_engine_config) -> Result<(), Error> {
-    const MOST: u32 = 1 << 24;
-    let counts = [
-        (config.max_conns, "max_conns is over 16777216"),
-        (config.max_inflight, "max_inflight is over 16777216"),
-        (config.max_posts, "max_posts is over 16777216"),
-        (config.max_handles, "max_handles is over 16777216"),
-        (config.max_leases, "max_leases is over 16777216"),
-    ];
-    let over = counts.iter().find(|(count, _)| *count > MOST);
-    over.map_or(Ok(()), |(_, why)| Err(Error::Invalid(why)))
-}
-
 fn engine_config(config: &kloop_engine_config, logger: Logger) -> Result<EngineConfig, Error> {
     const KNOWN: u32 = KLOOP_ENGINE_NO_TIMERFD
         | KLOOP_ENGINE_NO_AUTOWAKE
@@ -106,7 +92,9 @@ fn engine_config(config: &kloop_engine_config, logger: Logger) -> Result<EngineC
     if config.flags & !KNOWN != 0 || config.backend != 0 || config.reserved0 != 0 {
         return Err(ABI);
     }
-    check_counts(config)?;
+    if config.max_handles.max(config.max_leases) as usize > TABLE_MAX {
+        return Err(Error::Invalid("max_handles and max_leases are 1048576 at most"));
+    }
     let mut out = EngineConfig { logger, ..EngineConfig::default() };
     let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
     if config.memory_limit != 0 {
