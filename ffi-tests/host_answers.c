@@ -114,6 +114,8 @@ static void an_adopted_socket_is_served(void) {
   CHECK_IS(kloop_broker_new(engine, &cfg, &broker, NULL), KLOOP_OK); /* listens nowhere */
   CHECK_IS(kloop_broker_address(broker, NULL, 0), KLOOP_E_CLOSED);
   CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  CHECK_IS(kloop_broker_adopt(broker, -1, &conn), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_adopt(broker, 1000, &conn), KLOOP_E_INVALID); /* no descriptor at all */
   CHECK_IS(kloop_broker_adopt(broker, pair[0], &conn), KLOOP_OK);
   CHECK(conn != 0);
   CHECK_IS(write(pair[1], request, sizeof request), sizeof request);

@@ -211,7 +211,9 @@ pub unsafe extern "C" fn kloop_broker_adopt(
     conn: *mut kloop_id,
 ) -> kloop_status {
     use std::os::fd::{FromRawFd, OwnedFd};
-    if fd < 0 {
+    // Owning a number that is no descriptor would end the process when it is closed.
+    // SAFETY: takes numbers only.
+    if !guard(false, || unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0) {
         return code::KLOOP_E_INVALID as i32;
     }
     // SAFETY: the caller hands over an open descriptor.
