@@ -110,6 +110,8 @@ pub enum CloseReason {
     Tls,
     /// Nothing happened for the channel's idle time.
     Idle,
+    /// The peer stopped in the middle of a frame while others waited for the memory that this holds.
+    Stalled,
 }
 
 impl CloseReason {
@@ -124,6 +126,7 @@ impl CloseReason {
             CloseReason::Http => "the peer speaks HTTP to a Kafka port",
             CloseReason::Tls => "the peer speaks TLS to a plaintext port",
             CloseReason::Idle => "idle for too long",
+            CloseReason::Stalled => "it stopped within a frame while memory was short",
         }
     }
 }

@@ -114,6 +114,7 @@ impl Selectable for Selector {
                 channel.mutes(MuteEvent::MemoryOut);
                 if self.starved.is_empty() {
                     self.starved_at = returns;
+                    self.starving = self.now;
                 }
                 self.starved.push_back(slot.index());
                 self.pool.await_return();

@@ -125,6 +125,8 @@ pub struct Selector {
     starved: IndexList,
     /// `returns` of the pool before the first of them was refused.
     starved_at: u64,
+    /// Since when there was always one of them, as far as is known.
+    starving: Instant,
     /// Channels that were refused a send for want of nodes.
     short: IndexList,
     /// Channels that were refused a send for want of memory.
@@ -183,6 +185,7 @@ impl Selector {
             flush: IndexList::new(channels),
             starved: IndexList::new(channels),
             starved_at: 0,
+            starving: Instant::default(),
             short: IndexList::new(channels),
             parched: IndexList::new(channels),
             parched_at: 0,
@@ -222,6 +225,7 @@ impl Selector {
         self.notices_left = self.budget.notices;
         self.reading.budget = self.budget.bytes;
         self.expire(now);
+        self.end_stalled(now);
         self.retry_memory();
         let sleep = !self.has_work() && until.is_none_or(|until| until > now);
         if sleep && let Some(at) = earlier(until, self.next_deadline()) {
@@ -317,9 +321,11 @@ impl Selector {
         self.waker.take_posted()
     }
 
-    /// The earliest deadline of the selector itself (idle channels, resting listeners).
+    /// The earliest deadline of the selector itself (idle channels, resting listeners, channels
+    /// that wait for memory).
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.timers.earliest()
+        let starving = (!self.starved.is_empty()).then(|| self.starving.after(events::STALL_MAX));
+        earlier(self.timers.earliest(), starving)
     }
 
     /// A way to make the descriptor readable from any thread.
