@@ -88,6 +88,8 @@ pub struct Engine {
     armed: Option<Instant>,
     /// Until when the running poll may sleep; `None` for ever.
     until: Option<Instant>,
+    /// The caller cannot take events now, but for posts.
+    blocked: bool,
     autowake: bool,
     timer_descriptor: bool,
     seed: u64,
@@ -132,6 +134,7 @@ impl Engine {
             first_source: 0,
             armed: None,
             until: None,
+            blocked: false,
             autowake: config.autowake,
             timer_descriptor: config.timer_descriptor,
             seed,
@@ -222,12 +225,13 @@ impl Engine {
     }
 
     /// Ends a turn: the descriptor is left readable if there is work, and armed for the next
-    /// deadline. `blocked` says that the caller cannot take events now. Says whether the poll's
-    /// time is over.
+    /// deadline. `blocked` says that the caller cannot take events now: until the next call of this
+    /// function only [`Engine::next_posted`] is work for it. Says whether the poll's time is over.
     pub fn end_turn(&mut self, blocked: bool) -> bool {
         let now = self.clock.now();
         self.armed = self.next_deadline();
-        let work = !blocked && self.has_work();
+        self.blocked = blocked;
+        let work = self.has_work();
         let deadline = if self.timer_descriptor { self.armed } else { None };
         self.selector.settle(work, deadline, now);
         self.until.is_some_and(|until| until <= now)
@@ -285,10 +289,19 @@ impl Engine {
         None
     }
 
+    /// The next post, also for a caller that cannot take other events: it may say which leases
+    /// come back.
+    pub fn next_posted(&mut self) -> Option<Event> {
+        let user = self.inbox.take()?;
+        self.events += 1;
+        Some(Event::Posted { user })
+    }
+
     fn has_work(&self) -> bool {
+        let takes = !self.blocked;
         !self.inbox.is_empty()
-            || self.clients.iter().any(|(_, c)| c.has_events() || c.wants_turn())
-            || self.brokers.iter().any(|(_, served)| served.has_work())
+            || self.clients.iter().any(|(_, c)| c.wants_turn() || takes && c.has_events())
+            || self.brokers.iter().any(|(_, b)| b.wants_turn() || takes && b.has_events())
     }
 
     fn next_deadline(&self) -> Option<Instant> {

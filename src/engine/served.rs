@@ -69,12 +69,17 @@ impl Served {
         }
     }
 
-    pub(super) fn has_work(&self) -> bool {
+    pub(super) fn wants_turn(&self) -> bool {
         match &self.runs {
-            Runs::Polled(broker) => broker.has_events() || broker.wants_turn(),
-            Runs::Reactor { reactor, told } => {
-                !*told && (reactor.is_stopped() || reactor.has_failed())
-            }
+            Runs::Polled(broker) => broker.wants_turn(),
+            Runs::Reactor { reactor, .. } => reactor.has_failed() && !reactor.is_stopped(),
+        }
+    }
+
+    pub(super) fn has_events(&self) -> bool {
+        match &self.runs {
+            Runs::Polled(broker) => broker.has_events(),
+            Runs::Reactor { reactor, told } => reactor.is_stopped() && !*told,
         }
     }
 

@@ -242,7 +242,7 @@ pub unsafe extern "C" fn kloop_engine_timeout(e: *const kloop_engine) -> i64 {
         // SAFETY: passed on from the caller.
         unsafe {
             on_engine(e, |inner| {
-                let work = inner.held.is_some();
+                let work = inner.held.is_some() && !inner.leases.is_full();
                 let next = if work { Some(Duration::ZERO) } else { inner.engine.timeout() };
                 *timeout = next.map_or(-1, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX));
                 Ok(0)
@@ -306,11 +306,19 @@ fn poll(
             Err(held) => inner.held = Some(held),
         }
     }
-    inner.engine.begin_poll(if count > 0 { Some(Duration::ZERO) } else { timeout });
+    // With every lease out nothing can be handed over until the host gives one back, which it
+    // cannot while it sleeps here: not for ever.
+    let stuck = inner.held.is_some() && timeout.is_none();
+    inner.engine.begin_poll(if count > 0 || stuck { Some(Duration::ZERO) } else { timeout });
     loop {
         inner.engine.turn()?;
-        while count < cap && inner.held.is_none() {
-            let Some(event) = inner.engine.next_event() else { break };
+        while count < cap {
+            // With every lease out only posts go on: one may bring a lease back.
+            let event = match inner.held {
+                Some(_) => inner.engine.next_posted(),
+                None => inner.engine.next_event(),
+            };
+            let Some(event) = event else { break };
             match convert(inner, event) {
                 Ok(event) => {
                     put(count, event);
@@ -319,9 +327,9 @@ fn poll(
                 Err(event) => inner.held = Some(event),
             }
         }
-        // With every lease out nothing can be handed over until the host gives one back.
         let blocked = inner.held.is_some();
-        if inner.engine.end_turn(blocked) || count > 0 || cap == 0 || blocked {
+        let stuck = blocked && timeout.is_none();
+        if inner.engine.end_turn(blocked) || count > 0 || cap == 0 || stuck {
             return Ok(count as i32);
         }
     }
