@@ -111,6 +111,7 @@ fn news(selector: &mut Selector, at: Instant) -> Option<(ConnId, Notice)> {
 
 #[test]
 fn who_stops_within_a_frame_does_not_keep_the_memory() {
+    static BYTES: [u8; 500_000] = [7; 500_000];
     let mut selector = selector();
     let options = ChannelOptions {
         owner: Owner(1),
@@ -129,7 +130,7 @@ fn who_stops_within_a_frame_does_not_keep_the_memory() {
         let writes = std::thread::spawn(move || {
             peer.write_all(&500_000u32.to_be_bytes()).unwrap();
             // If the other end closes it, that is what is tested.
-            let _ = peer.write_all(&vec![7; sent]);
+            let _ = peer.write_all(&BYTES[..sent]);
             peer
         });
         (conn, writes)
