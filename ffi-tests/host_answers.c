@@ -153,7 +153,7 @@ static void a_freed_broker_leaves_no_connection(void) {
   /* An answer that no memory will ever hold is not one to try again. */
   static const unsigned char large[16 << 20];
   kloop_slice parts[2] = {{request, sizeof request}, {large, sizeof large}};
-  CHECK_IS(kloop_broker_respond(broker, event.u.request.id, parts, 2, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_respond(broker, event.u.request.id, parts, 2, 0, 0), KLOOP_E_INVALID);
   CHECK_IS(kloop_broker_close(broker, 3600000000000), KLOOP_OK);
   CHECK_IS(kloop_broker_adopt(broker, untold[0], NULL), KLOOP_OK);
   CHECK(!ended(held[1]) && !ended(untold[1]));

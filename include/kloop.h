@@ -263,6 +263,10 @@ enum kloop_status_code
    */
   KLOOP_E_TOO_LARGE = -1015,
   /**
+   * The cluster refuses what the call asked for; `kloop_engine_error` has Kafka's code.
+   */
+  KLOOP_E_REFUSED = -1016,
+  /**
    * A bug in kloop was caught in this call; the engine is of no use any more.
    */
   KLOOP_E_PANIC = -1098,
@@ -311,7 +315,8 @@ typedef struct kloop_waker kloop_waker;
 
 /**
  * 0 is success; -1 and every positive value are Kafka's error codes as on the wire; -1000 and
- * below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only.
+ * below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only, and
+ * in `kloop_engine_error` when a call says `KLOOP_E_REFUSED`.
  */
 typedef int32_t kloop_status;
 
@@ -324,7 +329,8 @@ typedef int32_t kloop_status;
 typedef void (*kloop_log_fn)(void *ctx, uint32_t level, const char *msg, size_t len);
 
 /**
- * An engine's sizes and hooks. Zero in any field is the default.
+ * An engine's sizes and hooks. Zero in any field is the default; what is counted in entries is
+ * 1048576 at most.
  */
 typedef struct kloop_engine_config {
   /**
@@ -1042,7 +1048,8 @@ int64_t kloop_engine_timeout(const struct kloop_engine *e) KLOOP_NOEXCEPT;
 /**
  * Runs the engine and fills `events` with up to `cap` events; says how many, or a negative
  * status. `timeout_ns`: 0 does not sleep, -1 sleeps until there are events. With `cap` 0 it does
- * one turn of I/O. Events that do not fit stay, and the descriptor stays readable.
+ * one turn of I/O. Events that do not fit stay, and the descriptor stays readable. While every
+ * lease (`max_leases`) is with the host, it returns 0 at once for an event that needs one.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `events` points at `cap` writable events.
@@ -1055,7 +1062,8 @@ int32_t kloop_poll(struct kloop_engine *e,
 KLOOP_NOEXCEPT;
 
 /**
- * Gives leases back. Zero and stale ones are ignored.
+ * Gives leases back. Zero is ignored; one that was given back before, or is none, is too, and shows
+ * in `kloop_engine_error`.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `leases` points at `n` leases.
@@ -1063,7 +1071,9 @@ KLOOP_NOEXCEPT;
 void kloop_release(struct kloop_engine *e, const kloop_lease *leases, size_t n) KLOOP_NOEXCEPT;
 
 /**
- * What went wrong last on this engine.
+ * What went wrong last in a call on this engine or one of its handles, since it was made; a call
+ * that goes well does not clear it. `code` is also one of Kafka's, where the call gave
+ * `KLOOP_E_REFUSED`.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `out` is NULL or writable.
@@ -1209,10 +1219,17 @@ void kloop_producer_free(struct kloop_producer *p) KLOOP_NOEXCEPT;
 
 /**
  * Gives up to `n` records to the producer, and says how many it took, from the front: 0 to `n`.
- * Fewer means that there is no room now; `KLOOP_EV_WRITABLE` follows. A record that can never be
- * taken (too large, unknown topic number) stops the call: if it is the first, with a negative
- * status. Each record taken ends in exactly one `KLOOP_EV_DELIVERED` that names its `user`. Never
- * blocks, never allocates.
+ * Fewer: call again with the rest. Then it says why: 0 is that there is no room now, or that the
+ * topic is not known yet (`kloop_client_topic` was just called, or no broker can be reached), and
+ * `KLOOP_EV_WRITABLE` tells when to try again; a negative status is about the first of the rest,
+ * which can never be taken: `KLOOP_E_INVALID` for one that is too large, has a slice of NULL with a
+ * length, or names a topic number or partition that there is not; `KLOOP_E_REFUSED` if the cluster
+ * does not have the topic (after `max.block.ms`, default 60 s) or does not let this client write
+ * to it. `kloop_engine_error` has the reason.
+ *
+ * A record that was not taken is under no timeout; one that was is under `delivery.timeout.ms`,
+ * and ends in exactly one `KLOOP_EV_DELIVERED` that names its `user`. Never blocks, never
+ * allocates.
  *
  * The caller owes:
  * `p` is NULL or a producer handle; `msgs` points at `n` messages whose pointers are readable.

@@ -72,7 +72,10 @@ impl Served {
     pub(super) fn wants_turn(&self) -> bool {
         match &self.runs {
             Runs::Polled(broker) => broker.wants_turn(),
-            Runs::Reactor { reactor, .. } => reactor.has_failed() && !reactor.is_stopped(),
+            Runs::Reactor { reactor, .. } => {
+                let begun = reactor.is_stopped() || reactor.ends_by().is_some();
+                reactor.has_failed() && !begun
+            }
         }
     }
 
@@ -86,7 +89,7 @@ impl Served {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         match &self.runs {
             Runs::Polled(broker) => broker.next_deadline(),
-            Runs::Reactor { .. } => None,
+            Runs::Reactor { reactor, .. } => reactor.ends_by(),
         }
     }
 

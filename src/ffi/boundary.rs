@@ -117,10 +117,11 @@ pub(super) unsafe fn on_child(
 /// # Safety
 /// As for [`on_child`].
 unsafe fn note(handle: *const HandleCell, refused: Refused) {
+    if refused != Refused::Stale {
+        return;
+    }
     // SAFETY: passed on from the caller.
-    if refused == Refused::Stale
-        && let Some(shell) = unsafe { handle::shell_of_stale(handle) }
-    {
+    if let Some(shell) = unsafe { handle::shell_of_stale(handle) } {
         shell.set_last_error(refused.last_error());
     }
 }
