@@ -342,7 +342,10 @@ typedef struct kloop_engine_config {
    */
   uint32_t backend;
   /**
-   * Bytes of every buffer, leased ones included. Default 32 MiB.
+   * Bytes of every buffer, leased ones included; touched as they are used. Default 32 MiB, at
+   * least 3 MiB. A quarter of it, rounded down to a power of two, is the largest frame that can
+   * be received: from 16 MiB on; under that 1 MiB, and never more than 128 MiB. A peer that sends
+   * a larger one loses its connection.
    */
   size_t memory_limit;
   /**
@@ -515,8 +518,8 @@ typedef struct kloop_reactor_conf {
    */
   uint32_t flags;
   /**
-   * Threads that read and write sockets, at most 63; each has 32 MiB for what it receives and
-   * sends, touched as it is used. Default 3.
+   * Threads that read and write sockets, at most 63; each takes as much memory as the engine's
+   * `memory_limit` for what it receives and sends, touched as it is used. Default 3.
    */
   uint32_t processors;
   /**

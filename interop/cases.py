@@ -184,6 +184,11 @@ def many_from_kloop(cell, peer, kloop):
     expect_same(got, value_lines(values))
 
 
+def large_requests(cell, peer):
+    """Uncompressed batches of 900 KB for 40 partitions at once: the peer sends them in requests of many megabytes."""
+    peer.run(cell, "spread", cell.name, 40, 80, 900_000)
+
+
 # Name, case, seconds.
 CASES = [
     ("list metadata", list_metadata, 30),
@@ -194,6 +199,7 @@ CASES = [
     ("produce idempotent", produce_and_read_back("all", True), 30),
     ("keys, headers, null and empty values", odd_content, 30),
     ("a record of 900 KB", large_record, 30),
+    ("requests of many megabytes", large_requests, 60),
     ("consume from earliest", from_earliest, 30),
     ("consume from latest", from_latest, 30),
     ("consume from an offset", from_offset, 30),
@@ -207,6 +213,8 @@ def cases_for(peer, kloop=None):
     cases = []
     for name, case, seconds in CASES:
         if case is create_and_delete and not peer.can_administer:
+            continue
+        if case is large_requests and not peer.can_spread:
             continue
         if case is many_by_peer and kloop:
             cases.append((name + " to kloop too", lambda cell: many_by_peer(cell, peer, kloop), seconds))

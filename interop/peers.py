@@ -19,6 +19,7 @@ class Program:
 
     can_administer = True
     can_stamp = True  # gives records a timestamp of its caller's
+    can_spread = False  # has the command `spread`
 
     def __init__(self, name, args):
         self.name, self.args = name, args
@@ -279,6 +280,12 @@ class Examples:
         return cell.run(args).split(b"\n")[:-1]
 
 
+class Franz(Program):
+    """franz-go: the one that fills a request with the batches of many partitions, up to 100 MB."""
+
+    can_spread = True
+
+
 def value_lines(values):
     """Records with nothing but a value, as lines."""
     return [f"- {field(value)} ." for value in values]
@@ -292,6 +299,6 @@ def all_peers():
         Program("confluent-kafka", [python, os.path.join(HERE, "peer_confluent.py")]),
         Program("kafka-python", [python, os.path.join(HERE, "peer_kafka_python.py")]),
         Java(),
-        Program("franz-go", [os.path.join(INTEROP, "franz")]),
+        Franz("franz-go", [os.path.join(INTEROP, "franz")]),
     ]
     return {peer.name: peer for peer in peers}

@@ -80,8 +80,12 @@ fn props<'a>(pairs: &'a [(&'a str, &'a str)]) -> Properties<'a> {
 
 impl Loop {
     fn new(producer: &[(&str, &str)]) -> Self {
+        Loop::with(producer, &[])
+    }
+
+    fn with(producer: &[(&str, &str)], broker: &[(&str, &str)]) -> Self {
         let mut engine = Engine::new(EngineConfig::default()).unwrap();
-        let config = BrokerConfig::from_properties(props(&[])).unwrap();
+        let config = BrokerConfig::from_properties(props(broker)).unwrap();
         let any = Some("127.0.0.1:0".parse().unwrap());
         let broker = engine.add_broker(config, BrokerLimits::default(), 1, any, None).unwrap();
         let address = engine.broker_address(broker).unwrap().to_string();
@@ -143,8 +147,12 @@ impl Loop {
 
     /// Produces up to record number `end`, as fast as it is taken.
     fn produce(&mut self, from: u64, end: u64) {
+        self.produce_values(from, end, &mut [7u8; 100]);
+    }
+
+    /// The same with other values, whose first 8 bytes are the record's number.
+    fn produce_values(&mut self, from: u64, end: u64, value: &mut [u8]) {
         let mut next = from;
-        let mut value = [7u8; 100];
         while next < end || self.delivered < end || self.read < end {
             while self.writable && next < end {
                 value[..8].copy_from_slice(&next.to_le_bytes());
@@ -152,7 +160,7 @@ impl Loop {
                     topic: self.topic,
                     partition: Some(0),
                     key: None,
-                    value: Some(&value),
+                    value: Some(&*value),
                     timestamp_ms: None,
                     user: next,
                 };
@@ -186,6 +194,32 @@ fn one_record_at_a_time_does_not_allocate_either() {
     (0..50).for_each(|i| all.produce(i, i + 1));
     let (_, allocations) = counted(|| (50..250).for_each(|i| all.produce(i, i + 1)));
     assert_eq!(allocations, 0);
+}
+
+/// Records of 5 MB go both ways through an engine of the default size, if both ends allow them; one
+/// over what a frame can be is refused when it is produced.
+#[test]
+fn records_larger_than_a_block_of_the_default_batch() {
+    let mut all = Loop::with(
+        &[("max.request.size", "20000000"), ("linger.ms", "0")],
+        &[("message.max.bytes", "6000000")],
+    );
+    all.produce_values(0, 8, &mut vec![7; 5_000_000]);
+    all.produce(8, 1000);
+    let value = vec![7; 9_000_000];
+    let record = OutRecord {
+        topic: all.topic,
+        partition: Some(0),
+        key: None,
+        value: Some(&value),
+        timestamp_ms: None,
+        user: 0,
+    };
+    let (client, producer) = (all.client, all.producer);
+    let taken = all.engine.with_client(client, |c, _, now| {
+        c.produce(producer, &record, core::iter::empty(), now)
+    });
+    assert!(matches!(taken, Err(kloop::error::Error::Invalid(_))), "{taken:?}");
 }
 
 #[test]

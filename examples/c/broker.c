@@ -78,6 +78,8 @@ int main(int argc, char **argv) {
 
   if (kloop_engine_config_init(&ec, sizeof ec, KLOOP_ABI) != 0) return 1;
   ec.log = write_log;
+  /* Touched only as it is used; a quarter is the largest request: more than Kafka's 100 MiB. */
+  ec.memory_limit = sizeof(void *) > 4 ? (size_t)512 << 20 : (size_t)64 << 20;
   if (kloop_engine_new(&ec, &engine, &err) != 0 || kloop_waker_new(engine, &waker) != 0 ||
       kloop_broker_new(engine, &bc, &broker, &err) != 0 ||
       (rc.processors > 0 && kloop_broker_start(broker, &rc, &err) != 0)) {

@@ -142,6 +142,36 @@ func produce(brokers, topic, path, acks, idempotent string, partition []string) 
 	must(0, failed)
 }
 
+// spread sends records of so many bytes round all partitions of a topic at once, as large a request
+// as they make together, and reads them back.
+func spread(brokers, topic string, partitions, count, size int) {
+	producer := client(brokers, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(200*time.Millisecond),
+		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProduceRequestTimeout(20*time.Second))
+	ctx := context.Background()
+	must(kadm.NewClient(producer).CreateTopic(ctx, int32(partitions), 1, nil, topic))
+	value := make([]byte, size)
+	for number := range count {
+		copy(value, fmt.Sprintf("%08d", number))
+		record := &kgo.Record{Topic: topic, Value: append([]byte(nil), value...)}
+		producer.Produce(ctx, record, func(_ *kgo.Record, err error) { must(0, err) })
+	}
+	must(0, producer.Flush(ctx))
+	producer.Close()
+	consumer := client(brokers, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	seen := make(map[string]bool)
+	for len(seen) < count {
+		fetches := consumer.PollFetches(ctx)
+		fetches.EachError(func(_ string, _ int32, err error) { die(err) })
+		fetches.EachRecord(func(record *kgo.Record) {
+			if len(record.Value) != size {
+				die(fmt.Errorf("a record of %d bytes", len(record.Value)))
+			}
+			seen[string(record.Value[:8])] = true
+		})
+	}
+	consumer.Close()
+}
+
 // positioned says `ready` when the first Fetch is on its way: the start has been looked up.
 type positioned struct{ once sync.Once }
 
@@ -191,6 +221,9 @@ func main() {
 		must(kadm.NewClient(client(args[1])).DeleteTopic(ctx, args[2]))
 	case "produce":
 		produce(args[1], args[2], args[3], args[4], args[5], args[6:])
+	case "spread":
+		number := func(at int) int { return must(strconv.Atoi(args[at])) }
+		spread(args[1], args[2], number(3), number(4), number(5))
 	case "consume":
 		consume(args[1], args[2], args[3], args[4], args[5])
 	default:

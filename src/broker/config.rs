@@ -7,7 +7,8 @@ use core::time::Duration;
 /// Kafka's default of `message.max.bytes`.
 pub const MESSAGE_MAX_BYTES: usize = 1_048_588;
 
-/// The largest request that can be received: what the largest class of a pool holds.
+/// The largest request that any pool has a block for; what the pool of the broker's connections has
+/// ([`crate::net::pool::frame_max`]) bounds it as well.
 pub const REQUEST_MAX_BYTES: usize = MAX_BLOCK + MAX_BLOCK / 64;
 
 /// What a broker does. Made by [`BrokerConfig::default`] or [`BrokerConfig::from_properties`]; every
@@ -26,7 +27,8 @@ pub struct BrokerConfig {
     pub auto_create_topics: bool,
     /// Whether DeleteTopics is allowed (`delete.topic.enable`).
     pub delete_topics: bool,
-    /// The largest batch that is taken (`message.max.bytes`).
+    /// The largest batch that is taken (`message.max.bytes`); a topic's own `max.message.bytes` goes
+    /// first. The log's memory must hold it in one block.
     pub message_max_bytes: usize,
     /// Stamp batches with the broker's time instead of the producer's
     /// (`log.message.timestamp.type=LogAppendTime`); a topic's own setting goes first.
@@ -41,8 +43,8 @@ pub struct BrokerConfig {
     pub memory: Memory,
     /// The largest answer to a Fetch, in bytes of records (`fetch.max.bytes`).
     pub fetch_max_bytes: usize,
-    /// The largest request (`socket.request.max.bytes`); more than [`REQUEST_MAX_BYTES`], such as
-    /// Kafka's default, is taken as that.
+    /// The largest request (`socket.request.max.bytes`); a larger one costs its sender the
+    /// connection. More than the pool of the connections can hold in one block is taken as that.
     pub request_max_bytes: usize,
     /// A connection ends when nothing happened for so long (`connections.max.idle.ms`); zero for
     /// never.
@@ -75,7 +77,7 @@ impl Default for BrokerConfig {
             retention_bytes: None,
             memory: Memory::Map { prefault: false },
             fetch_max_bytes: 55 << 20,
-            request_max_bytes: REQUEST_MAX_BYTES,
+            request_max_bytes: 100 << 20,
             max_idle: Duration::from_secs(600),
             send_buffer: None,
             receive_buffer: None,
@@ -107,8 +109,9 @@ impl BrokerConfig {
             p.number("num.partitions", i64::from(c.num_partitions), 1..=100_000)? as u32;
         c.auto_create_topics = p.flag("auto.create.topics.enable", c.auto_create_topics)?;
         c.delete_topics = p.flag("delete.topic.enable", c.delete_topics)?;
-        let most = MESSAGE_MAX_BYTES as i64;
-        c.message_max_bytes = p.number("message.max.bytes", most, 0..=most)? as usize;
+        let message_max = c.message_max_bytes as i64;
+        let most = REQUEST_MAX_BYTES as i64;
+        c.message_max_bytes = p.number("message.max.bytes", message_max, 0..=most)? as usize;
         let types = ["CreateTime", "LogAppendTime"];
         c.log_append_time = p.choice("log.message.timestamp.type", 0, &types)? == 1;
         c.log_memory =
@@ -125,7 +128,8 @@ impl BrokerConfig {
 
     fn read_network(&mut self, p: &mut Properties<'_>) -> Result<(), BadProperty> {
         let positive = 1..=i64::from(i32::MAX);
-        let max = p.number("socket.request.max.bytes", 104_857_600, positive.clone())?;
+        let max = self.request_max_bytes as i64;
+        let max = p.number("socket.request.max.bytes", max, positive.clone())?;
         self.request_max_bytes = (max as usize).min(REQUEST_MAX_BYTES);
         let idle = p.number("connections.max.idle.ms", 600_000, -1..=i64::MAX)?;
         self.max_idle = Duration::from_millis(u64::try_from(idle).unwrap_or(0));

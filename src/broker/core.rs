@@ -3,7 +3,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::BrokerStats;
-use super::config::{BrokerConfig, BrokerLimits, has_api};
+use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES, has_api};
 use super::log::producer_state::Producers;
 use super::log::{Fresh, LogMemory, MIN_LOG_BLOCK, block_size_for};
 use super::partition::Partition;
@@ -101,7 +101,7 @@ impl Core {
     ) -> Result<Core, Error> {
         let random = Random::new(seed);
         let memory = LogMemory::new(config.log_memory, config.memory)?;
-        if block_size_for(config.message_max_bytes) > memory.pool().largest() {
+        if config.message_max_bytes > batch_max(&memory) {
             return Err(Error::Invalid("message.max.bytes does not fit log.memory.bytes"));
         }
         let max_partitions = limits.max_partitions.min(memory.partitions());
@@ -162,6 +162,11 @@ impl Core {
     /// A producer id that was never given out.
     pub(crate) fn producer_id(&self) -> i64 {
         self.next_producer_id.fetch_add(1, Ordering::Relaxed) as i64
+    }
+
+    /// Bytes of the largest batch that the log can hold.
+    pub(crate) fn batch_max(&self) -> usize {
+        batch_max(&self.memory)
     }
 
     /// The number of an append, from 1 on.
@@ -225,4 +230,11 @@ impl Core {
             ..BrokerStats::default()
         }
     }
+}
+
+/// Bytes of the largest batch that finds a block of this memory, within what a request can carry.
+fn batch_max(memory: &LogMemory) -> usize {
+    // The inverse of `block_size_for`, rounded down.
+    let largest = memory.pool().largest();
+    (largest - largest / 200).saturating_sub(64).min(REQUEST_MAX_BYTES)
 }

@@ -79,11 +79,15 @@ pub(crate) struct Setting<'a> {
 
 type Asked<'a> = Array<'a, CreatableTopicConfig<'static>>;
 
-/// Reads what a topic says of itself.
+/// Reads what a topic says of itself; `batch_max` is the largest batch that the log can hold.
 ///
 /// # Errors
 /// Why a setting is refused.
-pub(crate) fn read(defaults: &TopicConfig, asked: Asked<'_>) -> Result<TopicConfig, &'static str> {
+pub(crate) fn read(
+    defaults: &TopicConfig,
+    batch_max: usize,
+    asked: Asked<'_>,
+) -> Result<TopicConfig, &'static str> {
     let mut config = *defaults;
     for setting in asked {
         let known = SETTINGS.iter().find(|(name, ..)| *name == setting.name).ok_or(UNKNOWN)?;
@@ -99,9 +103,8 @@ pub(crate) fn read(defaults: &TopicConfig, asked: Asked<'_>) -> Result<TopicConf
             "message.timestamp.before.max.ms" => config.before_max_ms = number,
             "message.timestamp.after.max.ms" => config.after_max_ms = number,
             "max.message.bytes" => {
-                // More than the broker takes is taken as what it takes.
-                let most = defaults.max_message_bytes;
-                config.max_message_bytes = usize::try_from(number).unwrap_or(most).min(most);
+                config.max_message_bytes =
+                    usize::try_from(number).unwrap_or(batch_max).min(batch_max);
             }
             _ => {}
         }

@@ -2,11 +2,7 @@
 
 use crate::logging::Logger;
 use crate::net::TurnBudget;
-use crate::net::pool::{MAX_BLOCK, MIN_BLOCK, Memory, Term};
-
-/// Blocks of the smallest class that only control traffic may take: heartbeats, metadata and
-/// commits go on when data has used up the pool.
-pub const CONTROL_BLOCKS: usize = 16;
+use crate::net::pool::Memory;
 
 /// Connections the kernel holds until a turn takes them. A burst over this waits a second for the
 /// client's next SYN, so it is not small.
@@ -16,7 +12,8 @@ pub const LISTEN_BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub struct EngineConfig {
     /// Bytes of the pool: every frame received and every batch sent lies in it. The least is the
-    /// sum of [`budget_terms`].
+    /// sum of [`crate::net::pool::network_terms`]; the largest frame that can be received is
+    /// [`crate::net::pool::frame_max`] of it.
     pub memory_limit: usize,
     /// Where that memory comes from.
     pub memory: Memory,
@@ -63,18 +60,6 @@ impl Default for EngineConfig {
             seed: None,
         }
     }
-}
-
-/// The guaranteed part of an engine's pool, term by term; what `memory_limit` leaves besides is
-/// shared by all sizes.
-pub fn budget_terms(_config: &EngineConfig) -> [Term; 4] {
-    let term = |why, size, blocks| Term { why, size, blocks };
-    [
-        term("requests and answers that keep a connection alive", MIN_BLOCK, 4 * CONTROL_BLOCKS),
-        term("one bulk read and one batch at a time make progress", 4 * MIN_BLOCK, 16),
-        term("the request around a batch of the default size is read", 8 * MIN_BLOCK, 8),
-        term("one frame of the largest size is read, one is held", MAX_BLOCK, 2),
-    ]
 }
 
 /// A number from the operating system's randomness.

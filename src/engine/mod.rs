@@ -16,7 +16,7 @@ mod config;
 mod inbox;
 mod served;
 
-pub use config::{EngineConfig, budget_terms};
+pub use config::EngineConfig;
 pub use inbox::{Inbox, PostRefused};
 
 use crate::broker::reactor::advertised_host;
@@ -24,7 +24,6 @@ use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
 use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
-use crate::net::pool::{MIN_BLOCK, PoolConfig};
 use crate::net::selector::{Selector, SelectorConfig};
 use crate::net::slots::{SlotId, Slots};
 use crate::net::{BufferPool, ConnId, Notice, Owner};
@@ -77,6 +76,7 @@ pub struct EngineStats {
 pub struct Engine {
     selector: Selector,
     pool: BufferPool,
+    memory_limit: usize,
     clock: SystemClock,
     logger: Logger,
     clients: Slots<Client>,
@@ -105,17 +105,7 @@ impl Engine {
     /// [`Error::NoMemory`], [`Error::Invalid`] for a configuration that cannot be, or the system
     /// refuses a descriptor.
     pub fn new(config: EngineConfig) -> Result<Engine, Error> {
-        let terms = budget_terms(&config);
-        let guaranteed: usize = terms.iter().map(|t| t.blocks * (t.size + t.size / 64)).sum();
-        let shared = config.memory_limit.checked_sub(guaranteed);
-        let shared = shared.ok_or(Error::Invalid("memory_limit is below the guaranteed blocks"))?;
-        let pool = BufferPool::new(PoolConfig {
-            guaranteed: &terms,
-            // The pool rounds up to whole blocks; the limit is one.
-            shared: shared - shared % (MIN_BLOCK + MIN_BLOCK / 64),
-            control_blocks: config::CONTROL_BLOCKS,
-            memory: config.memory,
-        })?;
+        let pool = BufferPool::for_network(config.memory_limit, config.memory)?;
         let selector = Selector::new(
             SelectorConfig {
                 max_channels: config.max_connections,
@@ -132,6 +122,7 @@ impl Engine {
         Ok(Engine {
             selector,
             pool,
+            memory_limit: config.memory_limit,
             clock: SystemClock::new(),
             logger: config.logger,
             clients: Slots::new(config.max_clients),
@@ -325,6 +316,11 @@ impl Engine {
     /// The pool that records and frames are leased from.
     pub fn pool(&self) -> &BufferPool {
         &self.pool
+    }
+
+    /// What [`EngineConfig::memory_limit`] said: bytes that the pool has at most.
+    pub fn memory_limit(&self) -> usize {
+        self.memory_limit
     }
 
     /// Counters.

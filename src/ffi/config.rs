@@ -48,7 +48,10 @@ pub struct kloop_engine_config {
     pub flags: u32,
     /// Reserved, 0.
     pub backend: u32,
-    /// Bytes of every buffer, leased ones included. Default 32 MiB.
+    /// Bytes of every buffer, leased ones included; touched as they are used. Default 32 MiB, at
+    /// least 3 MiB. A quarter of it, rounded down to a power of two, is the largest frame that can
+    /// be received: from 16 MiB on; under that 1 MiB, and never more than 128 MiB. A peer that sends
+    /// a larger one loses its connection.
     pub memory_limit: usize,
     /// Memory to use instead of a mapping of its own; it must live until the engine is freed.
     pub arena: *mut c_void,
@@ -137,8 +140,8 @@ pub struct kloop_reactor_conf {
     pub abi: u32,
     /// Reserved, 0.
     pub flags: u32,
-    /// Threads that read and write sockets, at most 63; each has 32 MiB for what it receives and
-    /// sends, touched as it is used. Default 3.
+    /// Threads that read and write sockets, at most 63; each takes as much memory as the engine's
+    /// `memory_limit` for what it receives and sends, touched as it is used. Default 3.
     pub processors: u32,
     /// Threads that handle requests. Default 8.
     pub handlers: u32,

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 /// # Safety
 /// The config was read from one whose array is readable.
-unsafe fn given(conf: &kloop_reactor_conf) -> Result<ReactorConfig, Error> {
+unsafe fn given(conf: &kloop_reactor_conf, memory: usize) -> Result<ReactorConfig, Error> {
     if conf.flags != 0 {
         return Err(ABI);
     }
@@ -25,7 +25,7 @@ unsafe fn given(conf: &kloop_reactor_conf) -> Result<ReactorConfig, Error> {
         processors: or(conf.processors, default.processors),
         handlers: or(conf.handlers, default.handlers),
         max_queued: or(conf.max_queued, default.max_queued),
-        memory: default.memory,
+        memory,
         cpus: cpus.map_err(|_| Error::Invalid("a negative number of a processor"))?,
     })
 }
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn kloop_broker_start(
             // SAFETY: passed on from the caller.
             let conf = unsafe { read(cfg) }?;
             // SAFETY: passed on from the caller.
-            let config = unsafe { given(&conf) }?;
+            let config = unsafe { given(&conf, inner.engine.memory_limit()) }?;
             inner.engine.start_broker(target.owner, config).map(|()| 0)
         };
         let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {

@@ -98,7 +98,7 @@ fn plan(core: &Core, names: &[&str], topic: &CreatableTopic<'_>) -> Result<Plan,
         return Err(refuse(ErrorCode::INVALID_REQUEST, TWICE));
     }
     let partitions = partitions(core, topic)?;
-    let config = topic_settings::read(&core.settings.topic, topic.configs)
+    let config = topic_settings::read(&core.settings.topic, core.batch_max(), topic.configs)
         .map_err(|why| refuse(ErrorCode::INVALID_CONFIG, why))?;
     Ok(Plan { partitions, config })
 }

@@ -4,7 +4,7 @@ use super::Base;
 use crate::broker::server::Broker;
 use crate::error::Error;
 use crate::logging::Logger;
-use crate::net::pool::{MAX_BLOCK, MIN_BLOCK, Memory, PoolConfig, Term};
+use crate::net::pool::Memory;
 use crate::net::selector::{Selector, SelectorConfig};
 use crate::net::{BufferPool, SendBuilder, TurnBudget};
 
@@ -73,17 +73,7 @@ pub(super) fn selector(
     connections: usize,
     logger: &Logger,
 ) -> Result<Selector, Error> {
-    let guaranteed = terms();
-    let least: usize = guaranteed.iter().map(|t| t.blocks * (t.size + t.size / 64)).sum();
-    let shared = config.memory.checked_sub(least);
-    let shared = shared.ok_or(Error::Invalid("a processor's memory is below its least"))?;
-    let pool = BufferPool::new(PoolConfig {
-        guaranteed: &guaranteed,
-        // The pool rounds up to whole blocks; the limit is one.
-        shared: shared - shared % (MIN_BLOCK + MIN_BLOCK / 64),
-        control_blocks: 16,
-        memory: Memory::Map { prefault: false },
-    })?;
+    let pool = BufferPool::for_network(config.memory, Memory::Map { prefault: false })?;
     // Each request on the way keeps places for the pieces of its answer; those that find none wait.
     let on_the_way = (config.max_queued + config.handlers).min(connections).min(128);
     let config = SelectorConfig {
@@ -95,15 +85,4 @@ pub(super) fn selector(
         logger: logger.clone(),
     };
     Selector::new(config, pool)
-}
-
-/// The guaranteed part of a processor's pool.
-fn terms() -> [Term; 4] {
-    let term = |why, size, blocks| Term { why, size, blocks };
-    [
-        term("requests and answers that keep a connection alive", MIN_BLOCK, 64),
-        term("one bulk read and one batch at a time make progress", 4 * MIN_BLOCK, 16),
-        term("the request around a batch of the default size is read", 8 * MIN_BLOCK, 8),
-        term("one frame of the largest size is read, one is held", MAX_BLOCK, 2),
-    ]
 }

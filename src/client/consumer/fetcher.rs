@@ -12,7 +12,7 @@ use crate::client::network_client::NotSent;
 use crate::error::Error;
 use crate::logging::Level;
 use crate::net::slots::SlotId;
-use crate::net::{Selectable, SharedLease};
+use crate::net::{BufferPool, Selectable, SharedLease};
 use crate::protocol::declare::{Array, Message};
 use crate::protocol::messages::{
     FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic,
@@ -25,6 +25,14 @@ const MAX_PARTITIONS: usize = 512;
 /// Bytes of an answer besides records: its head, and per partition without the topic's name.
 const ANSWER_HEAD: usize = 512;
 const ANSWER_PARTITION: usize = 96;
+
+/// How large an answer to ask for: a 16th of the pool, because several nodes answer at a time and
+/// the host holds records of answers before; but a block for a batch of the default size in any
+/// case. A single batch that is larger still comes (KIP-74) and is read into the pool's largest.
+fn fetch_room(pool: &BufferPool) -> usize {
+    const BATCH: usize = (1 << 20) + (16 << 10);
+    pool.largest().min(BATCH.max(pool.total() / 16))
+}
 
 /// What a request asks for.
 #[derive(Clone, Copy)]
@@ -74,7 +82,7 @@ impl Client {
             overhead += ANSWER_PARTITION + name;
             at = self.assigned.lists.after(index);
         }
-        let room = self.pool.largest().saturating_sub(overhead);
+        let room = fetch_room(&self.pool).saturating_sub(overhead);
         let room = i32::try_from(room).unwrap_or(i32::MAX).max(1);
         let max_bytes = config.max_bytes.min(room);
         let wait = i32::try_from(config.max_wait.as_millis()).unwrap_or(i32::MAX);

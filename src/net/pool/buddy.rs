@@ -1,4 +1,4 @@
-//! Buddy: the shared part of the arena, cut into blocks of 1, 2, 4 … 256 units. Merging is lazy: a
+//! Buddy: the shared part of the arena, cut into blocks of 1, 2, 4 … 32,768 units. Merging is lazy: a
 //! block that comes home waits in its class's short list, so that the common lease and return cost
 //! no split and no merge; the lists are emptied when a lease finds nothing else.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
@@ -159,11 +159,14 @@ impl Buddy {
 mod tests {
     use super::*;
 
+    /// Units of the largest block.
+    const WHOLE: u32 = 1 << (CLASSES - 1);
+
     /// Takes everything at random and puts it back at random: at the end the largest blocks are
     /// whole again, and in between no two blocks overlap.
     #[test]
     fn splits_and_merges_back() {
-        for units in [1u32, 2, 3, 255, 256, 257, 512 + 77] {
+        for units in [1u32, 2, 3, WHOLE - 1, WHOLE, WHOLE + 1, 2 * WHOLE + 77] {
             let mut buddy = Buddy::new(units);
             let mut owner = vec![false; units as usize];
             let mut out: Vec<(u32, usize)> = Vec::new();
@@ -189,9 +192,9 @@ mod tests {
                 buddy.give(unit, class);
             }
             let whole = core::iter::from_fn(|| buddy.take(CLASSES - 1)).count();
-            assert_eq!(whole as u32, units / 256);
+            assert_eq!(whole as u32, units / WHOLE);
             let rest = core::iter::from_fn(|| buddy.take(0)).count();
-            assert_eq!(rest as u32, units % 256);
+            assert_eq!(rest as u32, units % WHOLE);
         }
     }
 }

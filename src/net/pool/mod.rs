@@ -14,6 +14,7 @@ mod arena;
 mod buddy;
 mod budget;
 mod lease;
+mod network;
 #[cfg(test)]
 #[allow(clippy::disallowed_types, clippy::disallowed_macros, reason = "tests may grow")]
 mod tests;
@@ -29,15 +30,16 @@ pub use append_block::AppendBlock;
 pub use arena::{CallerMemory, Release};
 pub use budget::Budget;
 pub use lease::{Lease, SharedLease};
+pub use network::{frame_max, network_terms};
 
 /// Room for this many bytes in the smallest class, before the 1/64 for headers.
 pub const MIN_BLOCK: usize = 4096;
 /// Room for this many bytes in the largest class, before the 1/64 for headers.
-pub const MAX_BLOCK: usize = 1 << 20;
+pub const MAX_BLOCK: usize = 128 << 20;
 
 /// Bytes of a block of the smallest class; a block of class `k` has `UNIT << k`.
 const UNIT: usize = MIN_BLOCK + MIN_BLOCK / 64;
-/// From 4 KiB to 1 MiB.
+/// From 4 KiB to 128 MiB: Kafka's default of `socket.request.max.bytes` is 100 MiB.
 const CLASSES: usize = (MAX_BLOCK / MIN_BLOCK).trailing_zeros() as usize + 1;
 /// No unit.
 const NONE: u32 = u32::MAX;
@@ -205,7 +207,9 @@ impl BufferPool {
         Some(Lease::new(Block::leased(inner, start, unit, bytes as u32)))
     }
 
-    /// The most bytes one block can hold.
+    /// The most bytes one block can hold: of the largest guaranteed class, or of what is shared if
+    /// nothing is guaranteed. The shared part may have larger blocks for a while; who relied on them
+    /// would wait for ever once it is in pieces.
     pub fn largest(&self) -> usize {
         self.inner.largest
     }
@@ -398,10 +402,8 @@ impl Free {
     }
 }
 
-/// The most bytes one block of a pool of this shape can have.
+/// See [`BufferPool::largest`].
 fn largest(budget: &Budget<'_>) -> usize {
-    let shared = budget.shared_units();
-    let of_shared = if shared == 0 { 0 } else { (shared.ilog2() as usize).min(CLASSES - 1) };
-    let guaranteed = budget.blocks().iter().rposition(|n| *n > 0).unwrap_or(0);
-    block_bytes(of_shared.max(guaranteed))
+    let of_shared = || (budget.shared_units().max(1).ilog2() as usize).min(CLASSES - 1);
+    block_bytes(budget.blocks().iter().rposition(|n| *n > 0).unwrap_or_else(of_shared))
 }
