@@ -80,7 +80,7 @@ mod tests {
             let largest = frame_max(limit);
             assert_eq!(pool.largest(), largest + largest / 64);
             // The smallest blocks in all of the shared part, and the large one is still there.
-            let small: Vec<_> = core::iter::from_fn(|| pool.lease(1, Priority::Data)).collect();
+            let small: Box<[_]> = core::iter::from_fn(|| pool.lease(1, Priority::Data)).collect();
             assert!(pool.lease(pool.largest(), Priority::Data).is_some());
             drop(small);
         }
