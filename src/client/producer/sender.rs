@@ -1,6 +1,7 @@
-//! Sender: drains what is ready into Produce requests, one per node and pass, and settles answers.
+//! Sender: drains what is ready into Produce requests, node by node, and settles answers.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+use super::Producer;
 use super::outcome::Verdict;
 use super::pending_batch::{Batch, BatchState, NO_BATCH};
 use super::sequence::Identity;
@@ -77,7 +78,10 @@ impl Client {
             };
             let selection = self.select(producer, node);
             if selection.len == 0 {
-                self.cluster.wake_soon(now);
+                let ready = |p: &Producer| !p.ready.is_empty(node as usize);
+                if self.producers.get(producer).is_some_and(ready) {
+                    self.cluster.wake_soon(now);
+                }
                 return;
             }
             match self.send_produce(net, producer, lane, version, &selection, now) {
@@ -104,7 +108,13 @@ impl Client {
         {
             let head = self.producers.get_mut(producer).and_then(|p| {
                 p.ready.remove(part);
-                p.queues.get_mut(part as usize)?.pop_front(&mut self.batches)
+                let queue = p.queues.get_mut(part as usize)?;
+                let index = queue.pop_front(&mut self.batches)?;
+                // Counted as sent, since that is how it is settled.
+                queue.in_flight += 1;
+                let again = self.batches.get(index).is_some_and(|batch| batch.attempts > 1);
+                queue.retried += u32::from(again);
+                Some(index)
             });
             let Some(index) = head else { return };
             let code = ErrorCode::UNSUPPORTED_VERSION;
@@ -129,8 +139,18 @@ impl Client {
             if full || (selection.len > 0 && bytes + batch.len() > p.config.max_request_size) {
                 break;
             }
-            if let (Identity::Has(id), None) = (p.identity, batch.sequence) {
-                batch.sequence = Some(queue.sequences.assign(index, batch.count(), id));
+            match (p.identity, batch.sequence) {
+                (Identity::NotWanted, _) | (Identity::Has(_), Some(_)) => {}
+                (Identity::Has(id), None) if queue.sequences.takes_new(id) => {
+                    batch.sequence = Some(queue.sequences.assign(index, batch.count(), id));
+                }
+                // Another partition has changed the epoch, or used up the last one, since this one
+                // was found ready. It comes back when its own older batches are over, or with the
+                // new id.
+                _ => {
+                    p.ready.remove(part);
+                    continue;
+                }
             }
             if !batch.seal(&self.pool) {
                 continue;
