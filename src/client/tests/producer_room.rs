@@ -143,3 +143,25 @@ fn close_gets_records_out_and_fails_what_is_late() {
     world.release();
     assert_eq!(world.client.stats().batches, 0);
 }
+
+#[test]
+fn every_flush_is_told_before_the_end() {
+    let (mut world, topic, producer) = with(&[("linger.ms", "10000")]);
+    world.keep_events = true;
+    assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
+    (1..4).for_each(|user| world.client.flush(producer, user).unwrap());
+    world.run();
+    world.client.close(&mut world.net, core::time::Duration::ZERO, world.now);
+    // It is over and its end was not taken: that is still a flush with an event.
+    world.client.flush(producer, 4).unwrap();
+    world.keep_events = false;
+    world.run();
+    assert_eq!(world.outcomes(), [(vec![1], Persisted, None, 0)]);
+    let told = |event: &ClientEvent| match event {
+        ClientEvent::Flushed { user, owner: 100 } => *user,
+        ClientEvent::Closed { owner } => *owner,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(world.events.iter().map(told).collect::<Vec<_>>(), [1, 2, 3, 4, 100, 7]);
+    assert!(!world.client.has_events(), "nothing follows");
+}
