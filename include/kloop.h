@@ -1334,7 +1334,8 @@ KLOOP_NOEXCEPT;
 
 /**
  * Decodes up to `cap` records; says how many, 0 at the end, or a negative status
- * (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch).
+ * (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch). Records
+ * in front of a damaged one are given first; each call that begins with it says the status.
  *
  * The caller owes:
  * `cur` is NULL or was opened; `out` points at `cap` writable records.

@@ -132,7 +132,7 @@ impl Loop {
                 assert_eq!(users.len(), count as usize * 8);
             }
             Event::Client(ClientEvent::Records { batches, from, .. }) => {
-                let mut cursor = RecordCursor::new(&batches, from);
+                let mut cursor = RecordCursor::new(from);
                 while let Some(record) = cursor.next(&batches) {
                     let record = record.unwrap();
                     assert_eq!(record.offset as u64, *read);
