@@ -4,7 +4,7 @@
 
 use super::partitioner::partition_of_key;
 use super::pending_batch::{Appended, Batch, BatchPlace, BatchState, NO_BATCH};
-use super::sequence::Identity;
+use super::sequence::{Identity, ProducerId};
 use super::{Batches, PartQueue, Producer, Refusing};
 use crate::client::OutRecord;
 use crate::client::client::Client;
@@ -317,7 +317,7 @@ impl Producer {
         match (self.identity, head.sequence) {
             (Identity::NotWanted, _) => true,
             (_, Some(_)) => queue.sequences.unacked().first() == Some(&queue.head),
-            (Identity::Has(id), None) => queue.sequences.takes_new(id),
+            (Identity::Has(id), None) => queue.takes_new(id),
             // It waits in the list until there is an id.
             (_, None) => true,
         }
@@ -325,6 +325,13 @@ impl Producer {
 }
 
 impl PartQueue {
+    /// Whether the next batch may get its first numbers. When the last epoch was used up, those that
+    /// were out lost theirs: they come back, or are over, before the new id's begin.
+    pub(super) fn takes_new(&self, id: ProducerId) -> bool {
+        let begins = self.sequences.producer != id;
+        self.sequences.takes_new(id) && !(begins && self.in_flight > 0)
+    }
+
     fn push_back(&mut self, index: u32, batches: &mut Batches) {
         match batches.get_mut(self.tail) {
             Some(tail) => {

@@ -141,7 +141,7 @@ impl Client {
             }
             match (p.identity, batch.sequence) {
                 (Identity::NotWanted, _) | (Identity::Has(_), Some(_)) => {}
-                (Identity::Has(id), None) if queue.sequences.takes_new(id) => {
+                (Identity::Has(id), None) if queue.takes_new(id) => {
                     batch.sequence = Some(queue.sequences.assign(index, batch.count(), id));
                 }
                 // Another partition has changed the epoch, or used up the last one, since this one

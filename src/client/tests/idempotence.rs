@@ -342,3 +342,41 @@ fn while_there_is_no_id_nothing_goes_out_without_numbers() {
         }
     }
 }
+
+#[test]
+fn a_new_id_waits_for_what_is_out_under_the_old_one() {
+    let brokers = [(1, "10.0.0.1:9092"), (2, "10.0.0.2:9092")];
+    let mut world = World::with(Setup { brokers: &brokers, ..Setup::default() });
+    world.cluster.first_epoch = i16::MAX - 1;
+    world.cluster.add_topic("t", &[1, 2]);
+    let topic = world.topic("t");
+    let producer = world.producer(&[("linger.ms", "0")]);
+    for partition in 0..2 {
+        assert_eq!(world.produce(producer, topic, partition, "-", 9), Ok(true));
+    }
+    world.run();
+    world.outcomes();
+    world.hold.insert(0);
+    for user in 1..3 {
+        assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    // The first is refused, which uses up the last epoch; the second's answer takes its time, and
+    // the partition goes to the other broker.
+    let second = world.held.split_off(1);
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(10)]);
+    world.hold.clear();
+    world.release();
+    world.cluster.part("t", 0).leader = 2;
+    world.cluster.part("t", 0).epoch = 2;
+    world.client.refresh.need();
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.count(ApiKey::INIT_PRODUCER_ID), 2);
+    assert_eq!(world.produce(producer, topic, 0, "3", 3), Ok(true));
+    world.run();
+    world.held = second;
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(6)]);
+    world.release();
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.part("t", 0).values(), ["-", "2", "3"]);
+}
