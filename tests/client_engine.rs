@@ -92,13 +92,12 @@ impl Loop {
         let config = ClientConfig::from_properties(props(&[("bootstrap.servers", &address)]));
         let client = engine.add_client(config.unwrap(), ClientLimits::default(), 2).unwrap();
         let config = ProducerConfig::from_properties(props(producer)).unwrap();
-        let producer =
-            engine.with_client(client, |c, _, now| c.add_producer(config, 3, now)).unwrap();
+        let producer = engine.with_client(client, |c, _, _| c.add_producer(config, 3)).unwrap();
         let config = ConsumerConfig::from_properties(props(&[])).unwrap();
         let consumer = engine.with_client(client, |c, _, _| c.add_consumer(config, 4)).unwrap();
         let topic = engine.with_client(client, |c, _, _| c.topic("numbers")).unwrap();
         let parts = [(topic, 0, 0)];
-        engine.with_client(client, |c, _, now| c.assign(consumer, &parts, now)).unwrap();
+        engine.with_client(client, |c, _, _| c.assign(consumer, &parts)).unwrap();
         Loop {
             engine,
             client,
@@ -253,7 +252,7 @@ fn flush_and_close_over_real_sockets() {
     while all.flushed != 77 || all.read < 10 {
         all.poll();
     }
-    let position = all.engine.with_client(client, |c, _, _| Ok(c.position(consumer, all.topic, 0)));
+    let position = all.engine.with_client(client, |c, _, _| c.position(consumer, all.topic, 0));
     assert_eq!(position, Ok(Some(10)));
     let close = |c: &mut kloop::client::Client, net: &mut _, now| {
         c.close(net, Duration::from_secs(5), now);

@@ -372,7 +372,7 @@ impl Client {
                 let consumer = self.consumers.at(index).map(|(id, _)| id);
                 if let Some(id) = consumer {
                     // One that is closing already goes on closing.
-                    let _ = self.close_consumer(id, grace, now);
+                    let _ = self.close_consumer(id);
                 }
             }
         }

@@ -229,7 +229,6 @@ impl Client {
         &mut self,
         mut config: ProducerConfig,
         owner_value: u64,
-        _now: Moment,
     ) -> Result<SlotId, Error> {
         self.open()?;
         config.batch_size = config.batch_size.max(1);

@@ -33,7 +33,7 @@ fn run(seed: u64) {
         if step % 8 == 0 {
             world.hang_up(1);
             let parts = [(topic, 0, -2), (topic, 1, 0)];
-            world.client.assign(consumer, &parts, world.now).unwrap();
+            world.client.assign(consumer, &parts).unwrap();
         }
         let partition = random.below(2) as i32;
         if world.produce(producer, topic, partition, "value", taken) == Ok(true) {

@@ -268,7 +268,7 @@ fn limits_that_cannot_be_are_refused() {
         let pairs = crate::properties::Properties::new(pairs.iter().copied());
         crate::client::ProducerConfig::from_properties(pairs).unwrap()
     };
-    let mut add = |c| world.client.add_producer(c, 1, world.now);
+    let mut add = |c| world.client.add_producer(c, 1);
     let short = config(&[("delivery.timeout.ms", "1000")]);
     assert!(matches!(add(short), Err(Error::Invalid(_))));
     assert!(matches!(add(config(&[("buffer.memory", "1000")])), Err(Error::Invalid(_))));

@@ -305,7 +305,7 @@ impl World {
 
     pub(super) fn producer(&mut self, pairs: &[(&str, &str)]) -> SlotId {
         let config = ProducerConfig::from_properties(Properties::new(pairs.iter().copied()));
-        let id = self.client.add_producer(config.unwrap(), 100, self.now).unwrap();
+        let id = self.client.add_producer(config.unwrap(), 100).unwrap();
         self.run();
         id
     }
