@@ -138,8 +138,13 @@ pub unsafe extern "C" fn kloop_produce(
                     let out = unsafe { record(msg) }?;
                     // SAFETY: passed on from the caller.
                     let headers = unsafe { array(msg.headers, msg.header_count as usize) }?;
-                    // SAFETY: passed on from the caller.
-                    let pairs = headers.iter().map(|header| unsafe { pair(header) });
+                    for header in headers {
+                        // SAFETY: passed on from the caller.
+                        unsafe { pair(header) }?;
+                    }
+                    // SAFETY: passed on from the caller. What cannot be was refused above.
+                    let pair = |header| unsafe { pair(header) }.unwrap_or((&[], None));
+                    let pairs = headers.iter().map(pair);
                     client.produce(target.part, &out, pairs, now)
                 };
                 match one() {
@@ -178,13 +183,12 @@ unsafe fn record<'a>(msg: &kloop_msg) -> Result<OutRecord<'a>, Error> {
 
 /// # Safety
 /// The header's slices are readable for `'a`.
-unsafe fn pair<'a>(header: &kloop_header) -> (&'a [u8], Option<&'a [u8]>) {
-    // A slice that cannot be is taken as null: a header has no way to refuse the record.
+#[inline]
+unsafe fn pair<'a>(header: &kloop_header) -> Result<(&'a [u8], Option<&'a [u8]>), Error> {
     // SAFETY: passed on from the caller.
-    let key = unsafe { header.key.nullable() }.unwrap_or(None).unwrap_or(&[]);
+    let key = unsafe { header.key.nullable() }?.unwrap_or(&[]);
     // SAFETY: passed on from the caller.
-    let value = unsafe { header.value.nullable() }.unwrap_or(None);
-    (key, value)
+    Ok((key, unsafe { header.value.nullable() }?))
 }
 
 /// Sends what is lingering; when all records taken before it have their outcome,
