@@ -183,7 +183,7 @@ impl Client {
             partition,
             part,
             order: p.next_order,
-            expires: now.at.after(p.config.delivery_timeout),
+            expires: now.at.after(p.delivery_timeout),
         };
         let Some(mut batch) = Batch::new(place, size, &self.pool) else {
             return Ok(Made::NoMemory);

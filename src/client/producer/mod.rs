@@ -48,6 +48,9 @@ use partitioner::Sticky;
 use pending_batch::{Batch, NO_BATCH};
 use sequence::{Identity, PartSequences};
 
+/// `delivery.timeout.ms`, if it is not given.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Flushes of one producer that can be open at once.
 const MAX_FLUSHES: usize = 16;
 
@@ -118,6 +121,8 @@ struct Flush {
 pub(super) struct Producer {
     pub(super) owner: u64,
     config: ProducerConfig,
+    /// From the first record of a batch to its outcome.
+    delivery_timeout: Duration,
     queues: Box<[PartQueue]>,
     sticky: Box<[Sticky]>,
     /// Per node the partitions that have something to send; the last list is of those without a
@@ -145,7 +150,13 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    fn new(config: ProducerConfig, owner: u64, limits: &ClientLimits, seed: u64) -> Self {
+    fn new(
+        config: ProducerConfig,
+        delivery_timeout: Duration,
+        owner: u64,
+        limits: &ClientLimits,
+        seed: u64,
+    ) -> Self {
         let queue = PartQueue {
             head: NO_BATCH,
             tail: NO_BATCH,
@@ -161,6 +172,7 @@ impl Producer {
         Producer {
             owner,
             config,
+            delivery_timeout,
             queues: core::iter::repeat_n(queue, limits.max_partitions).collect(),
             sticky: core::iter::repeat_n(Sticky::new(), limits.max_topics).collect(),
             ready: Lists::new(limits.max_nodes + 1, limits.max_partitions),
@@ -239,16 +251,14 @@ impl Client {
             return Err(Error::Invalid("buffer.memory does not hold one block of batch.size"));
         }
         let least = config.linger.saturating_add(self.cluster.config().request_timeout);
-        if config.delivery_timeout < least {
-            if config.delivery_timeout_given {
-                return Err(Error::Invalid(
-                    "delivery.timeout.ms is below linger.ms plus request.timeout.ms",
-                ));
-            }
-            config.delivery_timeout = least;
+        if config.delivery_timeout.is_some_and(|given| given < least) {
+            return Err(Error::Invalid(
+                "delivery.timeout.ms is below linger.ms plus request.timeout.ms",
+            ));
         }
+        let delivery_timeout = config.delivery_timeout.unwrap_or(DELIVERY_TIMEOUT.max(least));
         let seed = self.random.next();
-        let producer = Producer::new(config, owner_value, &self.limits, seed);
+        let producer = Producer::new(config, delivery_timeout, owner_value, &self.limits, seed);
         self.wants_turn = true;
         self.producers.insert(producer).map_err(|_| Error::Exhausted("producers (max_producers)"))
     }
