@@ -1,7 +1,7 @@
 //! Producers: batches, requests and partitions.
 
 use super::world::{MS, Setup, World};
-use crate::client::{ClientLimits, OutRecord, Outcome, TopicId, partition_of_key};
+use crate::client::{ClientLimits, OutRecord, Outcome, TopicId};
 use crate::error::Error;
 use crate::net::slots::SlotId;
 use crate::protocol::ApiKey;
@@ -200,7 +200,9 @@ fn with_one_in_flight_a_partition_waits_for_its_answer() {
 #[test]
 fn keys_go_where_kafkas_own_client_sends_them() {
     let (mut world, topic, producer) = with(&[("linger.ms", "1")]);
-    for key in ["21", "foobar", "abc", "a-little-bit-long-string", ""] {
+    for (key, partition) in
+        [("21", 0), ("foobar", 0), ("abc", 0), ("a-little-bit-long-string", 2), ("", 0)]
+    {
         let record = OutRecord {
             topic,
             partition: None,
@@ -212,7 +214,6 @@ fn keys_go_where_kafkas_own_client_sends_them() {
         let none = core::iter::empty();
         assert_eq!(world.client.produce(producer, &record, none, world.now), Ok(true));
         world.advance(MS);
-        let partition = partition_of_key(key.as_bytes(), 3) as usize;
         assert_eq!(world.cluster.part("t", partition).values().last().unwrap(), key);
     }
 }
