@@ -1,6 +1,9 @@
 //! Client and broker in one engine, over real sockets: what is produced is what is fetched, and
 //! once warm nothing of it allocates.
 
+mod counting;
+
+use counting::counted;
 use kloop::broker::{BrokerConfig, BrokerLimits};
 use kloop::client::{
     ClientConfig, ClientEvent, ClientLimits, ConsumerConfig, OutRecord, Outcome, ProducerConfig,
@@ -9,53 +12,7 @@ use kloop::client::{
 use kloop::engine::{Engine, EngineConfig, Event};
 use kloop::net::slots::SlotId;
 use kloop::properties::Properties;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
-
-/// Counts what the thread that asks for it allocates.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-fn count_one() {
-    // A thread that is ending has no count any more, and is not asked for one.
-    let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
-}
-
-#[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: hands everything to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Runs `f` and says how often this thread allocated or freed meanwhile.
-fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
-    COUNT.set(Some(0));
-    let result = f();
-    (result, COUNT.take().unwrap())
-}
 
 /// An engine with a broker, a client of it, a producer and a consumer of one topic.
 struct Loop {
