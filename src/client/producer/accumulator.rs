@@ -3,7 +3,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::partitioner::partition_of_key;
-use super::pending_batch::{Appended, Batch, BatchPlace, BatchState, NO_BATCH};
+use super::producer_batch::{Appended, BatchPlace, BatchState, NO_BATCH, ProducerBatch};
 use super::sequence::{Identity, ProducerId};
 use super::{Batches, PartQueue, Producer, Refusing};
 use crate::client::OutRecord;
@@ -185,10 +185,10 @@ impl Client {
             order: p.next_order,
             expires: now.at.after(p.delivery_timeout),
         };
-        let Some(mut batch) = Batch::new(place, size, &self.pool) else {
+        let Some(mut batch) = ProducerBatch::new(place, size, &self.pool) else {
             return Ok(Made::NoMemory);
         };
-        batch.due = p.config.linger.is_zero() || p.hurries();
+        batch.due = p.config.linger.is_zero() || p.all_due();
         let timer = if batch.due { batch.expires } else { now.at.after(p.config.linger) };
         let (held, expires) = (batch.held(), batch.expires);
         let Ok(id) = self.batches.slots.insert(batch) else { return Ok(Made::NoRoom) };
@@ -210,7 +210,7 @@ impl Client {
         let Some(p) = self.producers.get_mut(producer) else { return false };
         let was = core::mem::replace(&mut p.refusing, Refusing::Room(returns));
         if !matches!(was, Refusing::Room(_)) {
-            self.hurry(producer);
+            self.make_all_due(producer);
         }
         false
     }

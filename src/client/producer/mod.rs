@@ -26,7 +26,7 @@ mod accumulator;
 mod id_request;
 mod outcome;
 pub(super) mod partitioner;
-pub(super) mod pending_batch;
+pub(super) mod producer_batch;
 mod sender;
 pub(super) mod sequence;
 
@@ -45,7 +45,7 @@ use crate::net::timers::Timers;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
 use partitioner::Sticky;
-use pending_batch::{Batch, NO_BATCH};
+use producer_batch::{NO_BATCH, ProducerBatch};
 use sequence::{Identity, PartSequences};
 
 /// `delivery.timeout.ms`, if it is not given.
@@ -57,7 +57,7 @@ const MAX_FLUSHES: usize = 16;
 /// The batches of all producers.
 #[derive(Debug)]
 pub(super) struct Batches {
-    pub(super) slots: Slots<Batch>,
+    pub(super) slots: Slots<ProducerBatch>,
     /// Per batch: when it is due, may be sent again, or expires.
     pub(super) timers: Timers,
 }
@@ -67,11 +67,11 @@ impl Batches {
         Batches { slots: Slots::new(capacity), timers: Timers::new(capacity) }
     }
 
-    pub(super) fn get(&self, index: u32) -> Option<&Batch> {
+    pub(super) fn get(&self, index: u32) -> Option<&ProducerBatch> {
         self.slots.at(index as usize).map(|(_, batch)| batch)
     }
 
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Batch> {
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut ProducerBatch> {
         self.slots.at_mut(index as usize).map(|(_, batch)| batch)
     }
 
@@ -197,7 +197,7 @@ impl Producer {
     }
 
     /// Whether batches go out without waiting for more records.
-    fn hurries(&self) -> bool {
+    fn all_due(&self) -> bool {
         !self.flushes.is_empty()
             || self.closing.is_some()
             || matches!(self.refusing, Refusing::Room(_))
@@ -277,7 +277,7 @@ impl Client {
         if p.has_flushed() {
             self.events.push(Source::Flushed(producer.index() as u32));
         }
-        self.hurry(producer);
+        self.make_all_due(producer);
         Ok(())
     }
 
@@ -299,13 +299,13 @@ impl Client {
         p.closing = Some(until);
         self.producer_timers.set(producer.index(), until);
         self.events.remove(Source::Writable(producer.index() as u32));
-        self.hurry(producer);
+        self.make_all_due(producer);
         self.close_if_done(producer);
         Ok(())
     }
 
     /// All batches of a producer become due.
-    fn hurry(&mut self, producer: SlotId) {
+    fn make_all_due(&mut self, producer: SlotId) {
         for index in 0..self.batches.slots.capacity() as u32 {
             let Some(batch) = self.batches.get_mut(index) else { continue };
             if batch.producer == producer && !batch.due {
@@ -336,7 +336,7 @@ impl Client {
     /// Everything of a producer that is not over ends now.
     pub(super) fn fail_batches(&mut self, producer: SlotId, error: Error) {
         for index in 0..self.batches.slots.capacity() as u32 {
-            let is = |batch: &Batch| batch.producer == producer && batch.end.is_none();
+            let is = |batch: &ProducerBatch| batch.producer == producer && batch.end.is_none();
             if self.batches.get(index).is_some_and(is) {
                 self.give_up(index, error);
             }

@@ -1,4 +1,4 @@
-//! Pull: events out, one at a time, made from what their sources keep.
+//! Next event: events out, one at a time, made from what their sources keep.
 
 use super::ClientEvent;
 use super::client::Client;
