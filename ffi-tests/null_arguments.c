@@ -110,6 +110,9 @@ static void with_handles(void) {
   msg = check_msg(topic, "v", 1, 0);
   msg.flags = 1;
   CHECK_IS(kloop_produce(producer, &msg, 1), KLOOP_E_ABI);
+  kloop_header header = {{"h", 1}, {NULL, 3}};
+  msg.flags = 0, msg.headers = &header, msg.header_count = 1;
+  CHECK_IS(kloop_produce(producer, &msg, 1), KLOOP_E_INVALID); /* a header that cannot be */
   CHECK_IS(kloop_consumer_assign(consumer, NULL, 1), KLOOP_E_INVALID);
   kloop_tp tp = {topic, -5, 0};
   CHECK_IS(kloop_consumer_assign(consumer, &tp, 1), KLOOP_E_INVALID);

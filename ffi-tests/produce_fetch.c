@@ -124,6 +124,9 @@ static void there_and_back(uint32_t cap) {
   CHECK_IS(seen.delivered, RECORDS);
   CHECK_IS(seen.records, RECORDS);
   CHECK_IS(kloop_consumer_position(consumer, topic, 0), RECORDS);
+  CHECK_IS(kloop_consumer_position(consumer, topic, 7), KLOOP_E_INVALID); /* not assigned */
+  kloop_tp two[2] = {from, {topic, 7, 0}};
+  CHECK_IS(kloop_consumer_pause(consumer, two, 2, 1), KLOOP_E_INVALID);
   CHECK_IS(kloop_consumer_pause(consumer, &from, 1, 1), KLOOP_OK);
   CHECK_IS(kloop_engine_stats(engine, &stats, sizeof stats), KLOOP_OK);
   CHECK_IS(stats.leases, 0);

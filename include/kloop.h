@@ -1309,7 +1309,8 @@ kloop_status kloop_consumer_assign_at(struct kloop_consumer *c,
 KLOOP_NOEXCEPT;
 
 /**
- * Stops (`paused` not 0) or resumes fetching partitions of the assignment; positions stay.
+ * Stops (`paused` not 0) or resumes fetching partitions of the assignment; positions stay. All of
+ * them or none: one that is not assigned is `KLOOP_E_INVALID`, and nothing has changed.
  *
  * The caller owes:
  * `c` is NULL or a consumer handle; `parts` points at `n` readable values, whose offsets do not
@@ -1322,8 +1323,8 @@ kloop_status kloop_consumer_pause(struct kloop_consumer *c,
 KLOOP_NOEXCEPT;
 
 /**
- * The offset of the next record of a partition; negative: a status, or -1 while the partition's
- * start is being looked up.
+ * The offset of the next record of a partition, or -1 while the partition's start is being looked
+ * up. Below -1 it is a status: `KLOOP_E_INVALID` for a partition that is not assigned.
  *
  * The caller owes:
  * `c` is NULL or a consumer handle.
@@ -1334,7 +1335,8 @@ int64_t kloop_consumer_position(struct kloop_consumer *c,
 KLOOP_NOEXCEPT;
 
 /**
- * Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`.
+ * Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`. There is
+ * nothing yet that would take the time of `grace_ns`.
  *
  * The caller owes:
  * `c` is NULL or a consumer handle.
@@ -1355,7 +1357,8 @@ KLOOP_NOEXCEPT;
 
 /**
  * Decodes up to `cap` records; says how many, 0 at the end, or a negative status
- * (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch).
+ * (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch). Records
+ * in front of a damaged one are given first; each call that begins with it says the status.
  *
  * The caller owes:
  * `cur` is NULL or was opened; `out` points at `cap` writable records.

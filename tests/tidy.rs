@@ -35,7 +35,7 @@ const HOT: [&str; 28] = [
     "src/client/in_flight.rs",
     "src/client/network_client.rs",
     "src/client/producer/accumulator.rs",
-    "src/client/producer/pending_batch.rs",
+    "src/client/producer/producer_batch.rs",
     "src/client/producer/sender.rs",
     "src/client/records.rs",
     "src/net/channel.rs",

@@ -3,7 +3,7 @@
 use super::config::{ClientConfig, ClientLimits};
 use super::consumer::{Assignments, Consumer};
 use super::events::{Events, Source};
-use super::in_flight::{InFlight, Purpose};
+use super::in_flight::{InFlightRequest, Purpose};
 use super::lanes::LaneId;
 use super::metadata::Metadata;
 use super::metadata_refresh::MetadataRefresh;
@@ -210,7 +210,7 @@ impl Client {
     fn lost(
         &mut self,
         lane: LaneId,
-        request: &InFlight,
+        request: &InFlightRequest,
         code: ErrorCode,
         answered: bool,
         too_large: bool,
@@ -221,8 +221,8 @@ impl Client {
             Purpose::Metadata => self.refresh.failed(self.cluster.config(), now),
             Purpose::ProducerId(producer) => self.producer_id_failed(producer, now),
             Purpose::Produce { .. } => self.on_produce_lost(lane, request, code, answered, now),
-            Purpose::Offsets(consumer) => self.on_offsets_lost(lane, consumer, now),
-            Purpose::Fetch(consumer) => self.on_fetch_lost(lane, consumer, too_large, now),
+            Purpose::Offsets(consumer) => self.offsets_over(lane, consumer, now),
+            Purpose::Fetch(consumer) => self.fetch_over(lane, consumer, too_large, now),
             Purpose::Raw(id) => self.on_raw_lost(id, code, too_large),
         }
     }
@@ -372,7 +372,7 @@ impl Client {
                 let consumer = self.consumers.at(index).map(|(id, _)| id);
                 if let Some(id) = consumer {
                     // One that is closing already goes on closing.
-                    let _ = self.close_consumer(id, grace, now);
+                    let _ = self.close_consumer(id);
                 }
             }
         }

@@ -138,10 +138,9 @@ pub struct ProducerConfig {
     pub buffer_memory: usize,
     /// `max.request.size` (1 MiB): bytes of a request's batches, and of a record's.
     pub max_request_size: usize,
-    /// `delivery.timeout.ms` (2 min): from the first record of a batch to its outcome.
-    pub delivery_timeout: Duration,
-    /// Whether that was given, or may be raised to fit linger and request timeout.
-    pub delivery_timeout_given: bool,
+    /// `delivery.timeout.ms`: from the first record of a batch to its outcome. `None` is 2 minutes,
+    /// or as much as linger and request timeout take together.
+    pub delivery_timeout: Option<Duration>,
     /// `max.block.ms` (1 min): how long a topic that does not exist is waited for.
     pub max_block: Duration,
     /// `enable.idempotence`: retries neither duplicate nor reorder.
@@ -190,15 +189,16 @@ impl ProducerConfig {
             }
             Some(_) => return Err(bad("compression.type", "no such codec")),
         }
-        let delivery = p.text("delivery.timeout.ms");
         let config = ProducerConfig {
             acks,
             linger: millis(&mut p, "linger.ms", 5, 0)?,
             batch_size: p.number("batch.size", 16_384, 0..=MIB)? as usize,
             buffer_memory: p.number("buffer.memory", 32 * MIB, 0..=i64::MAX)? as usize,
             max_request_size: p.number("max.request.size", MIB, 0..=i64::from(i32::MAX))? as usize,
-            delivery_timeout: millis(&mut p, "delivery.timeout.ms", 120_000, 0)?,
-            delivery_timeout_given: delivery.is_some(),
+            delivery_timeout: match p.text("delivery.timeout.ms") {
+                Some(_) => Some(millis(&mut p, "delivery.timeout.ms", 0, 0)?),
+                None => None,
+            },
             max_block: millis(&mut p, "max.block.ms", 60_000, 0)?,
             idempotence,
             max_in_flight: max_in_flight as usize,
@@ -336,8 +336,8 @@ impl Default for ClientLimits {
     }
 }
 
-/// The longest time a property may name: a day short of what an i64 of nanoseconds holds is far
-/// more than anybody waits.
+/// The longest time a property may name: 100 years, which an i64 of nanoseconds holds and nobody
+/// waits for.
 const MAX_MS: i64 = 100 * 365 * 86_400_000;
 
 fn millis(

@@ -107,6 +107,11 @@ impl Events {
         self.list.push_back(0, self.number(source));
     }
 
+    /// The source, which was just taken, is not through: it comes next again.
+    pub(super) fn push_first(&mut self, source: Source) {
+        self.list.push_front(0, self.number(source));
+    }
+
     /// The source has nothing to tell any more.
     pub(super) fn remove(&mut self, source: Source) {
         self.list.remove(self.number(source));
@@ -151,6 +156,8 @@ mod tests {
         all.iter().for_each(|&source| events.push(source));
         all.iter().for_each(|&source| events.push(source));
         events.remove(Source::Batch(0));
+        assert_eq!(events.pop(), Some(Source::Ready));
+        events.push_first(Source::Ready);
         for source in all.into_iter().filter(|&source| source != Source::Batch(0)) {
             assert_eq!(events.pop(), Some(source));
         }

@@ -3,8 +3,12 @@
 //! A state machine: it takes notices, calls and the time, and yields sends, events and a next
 //! deadline. It reads no clock and owns no socket. One thread at a time.
 //!
-//! **Nodes.** A broker has a connection for what is answered at once, one for the fetches of each
-//! consumer, and one for raw requests that it may hold back. Each goes Disconnected → Connecting → CheckingVersions → Ready, and back to Disconnected with a
+//! **Nodes.** A broker has several connections:
+//! - one for what is answered at once,
+//! - one for the fetches of each consumer,
+//! - one for raw requests that it may hold back.
+//!
+//! Each goes Disconnected → Connecting → CheckingVersions → Ready, and back to Disconnected with a
 //! backoff that doubles until it has been Ready again. A connection is made when something wants to
 //! be sent. Answers are matched with requests by order and id; a mismatch, a malformed answer or a
 //! request out of time ends the connection, and what was on it is tried again or fails.
@@ -16,7 +20,8 @@
 //! `delivery.timeout.ms`; what its [`Outcome`] means is in [`producer`]. Each raw request ends in
 //! exactly one [`ClientEvent::Reply`]. A partition has at most one event at a time; see
 //! [`consumer`]. An event is never dropped, except those of a consumer or of partitions that its
-//! host gave up. After [`ClientEvent::Closed`] nothing follows.
+//! host gave up, and [`ClientEvent::Writable`] of a producer that takes no more. After
+//! [`ClientEvent::Closed`] nothing follows.
 //!
 //! **Memory.** All tables are taken by [`Client::new`], [`Client::add_producer`] and
 //! [`Client::add_consumer`]; [`Client::topic`] may allocate; nothing else does. Records, requests
@@ -36,11 +41,11 @@ mod lists;
 mod metadata;
 mod metadata_refresh;
 mod network_client;
+mod next_event;
 mod node_state;
 mod node_versions;
 mod nodes;
 pub mod producer;
-mod pull;
 mod random;
 pub mod records;
 mod requests;

@@ -6,7 +6,7 @@
 
 use super::bootstrap::Addresses;
 use super::config::{ClientConfig, ClientLimits};
-use super::in_flight::{InFlight, Purpose, token_of};
+use super::in_flight::{InFlightRequest, Purpose, token_of};
 use super::lanes::{Lane, LaneId, LaneKind, lanes_per_node};
 use super::node_state::LaneState;
 use super::node_versions::{NodeVersions, first_client_throttled, spoken};
@@ -333,7 +333,8 @@ impl NetworkClient {
         let token = if silent { Some(token_of(correlation_id)) } else { None };
         net.send(conn, send, token).map_err(|_| NotSent::Gone)?;
         let deadline = now.after(self.config.request_timeout);
-        let request = InFlight { correlation: correlation_id, key, version, deadline, purpose };
+        let request =
+            InFlightRequest { correlation: correlation_id, key, version, deadline, purpose };
         lane.in_flight.push(request, silent);
         self.stats.requests += 1;
         if self.timers.get(id.index()).is_none_or(|at| at > deadline) {
@@ -348,7 +349,7 @@ impl NetworkClient {
         &mut self,
         id: LaneId,
         frame: &[u8],
-    ) -> Result<(InFlight, usize), &'static str> {
+    ) -> Result<(InFlightRequest, usize), &'static str> {
         let lane = self.lanes.get_mut(id.index()).ok_or("no such connection")?;
         let correlation = Reader::new(frame).i32().map_err(|bad| bad.0)?;
         let request = lane.in_flight.answered(correlation);
@@ -361,7 +362,7 @@ impl NetworkClient {
     }
 
     /// The request whose last byte was written, if it is over with that.
-    pub(super) fn written(&mut self, id: LaneId, token: u64) -> Option<InFlight> {
+    pub(super) fn written(&mut self, id: LaneId, token: u64) -> Option<InFlightRequest> {
         let request = self.lane_mut(id)?.in_flight.written(token);
         self.arm(id);
         request
@@ -425,7 +426,7 @@ impl NetworkClient {
     }
 
     /// Takes the oldest request of a connection that is gone.
-    pub(super) fn pop_lost(&mut self, id: LaneId) -> Option<(InFlight, bool)> {
+    pub(super) fn pop_lost(&mut self, id: LaneId) -> Option<(InFlightRequest, bool)> {
         self.lane_mut(id)?.in_flight.pop_lost()
     }
 }

@@ -66,8 +66,8 @@ pub unsafe extern "C" fn kloop_producer_new(
             // SAFETY: passed on from the caller.
             let given = unsafe { given(cfg) }?;
             let config = ProducerConfig::from_properties(Properties::new(given.pairs))?;
-            let id = inner.engine.with_client(target.owner, |client, _, now| {
-                client.add_producer(config, given.conf.user, now)
+            let id = inner.engine.with_client(target.owner, |client, _, _| {
+                client.add_producer(config, given.conf.user)
             })?;
             let Some(cell) = make_child(shell, Kind::Producer, target.owner, Some(id)) else {
                 close(inner, target.owner, id);

@@ -213,7 +213,7 @@ impl Client {
         let answer = match FetchResponse::decode(body, version) {
             Ok(answer) => answer,
             Err(bad) => {
-                self.on_fetch_lost(lane, consumer, false, now);
+                self.fetch_over(lane, consumer, false, now);
                 return Err(bad.0);
             }
         };
@@ -235,7 +235,7 @@ impl Client {
                 }
             }
         }
-        self.on_fetch_lost(lane, consumer, false, now);
+        self.fetch_over(lane, consumer, false, now);
         Ok(answer.throttle_time_ms)
     }
 
@@ -331,7 +331,7 @@ impl Client {
     /// A request is over: partitions that it did not answer are fetched again. If the answer was
     /// larger than a frame may be, they are fetched one by one, and the one that is too large alone
     /// stops.
-    pub(in crate::client) fn on_fetch_lost(
+    pub(in crate::client) fn fetch_over(
         &mut self,
         lane: LaneId,
         consumer: SlotId,

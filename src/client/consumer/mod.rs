@@ -34,8 +34,7 @@ use crate::net::SharedLease;
 use crate::net::slots::{SlotId, Slots};
 use crate::net::timers::Timers;
 use crate::protocol::ErrorCode;
-use crate::time::{Instant, Moment};
-use core::time::Duration;
+use crate::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Consumer {
@@ -205,17 +204,11 @@ impl Client {
         Ok(id)
     }
 
-    /// Ends a consumer at once; events of it that were not taken are dropped. There is nothing that
-    /// `grace` could be for yet.
+    /// Ends a consumer at once; events of it that were not taken are dropped.
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Closed`] if it is closing already.
-    pub fn close_consumer(
-        &mut self,
-        consumer: SlotId,
-        _grace: Duration,
-        _now: Moment,
-    ) -> Result<(), Error> {
+    pub fn close_consumer(&mut self, consumer: SlotId) -> Result<(), Error> {
         let entry = self.consumers.get_mut(consumer).ok_or(Error::Stale)?;
         if core::mem::replace(&mut entry.closing, true) {
             return Err(Error::Closed);

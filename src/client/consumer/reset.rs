@@ -135,7 +135,7 @@ impl Client {
         let answer = match ListOffsetsResponse::decode(body, version) {
             Ok(answer) => answer,
             Err(bad) => {
-                self.on_offsets_lost(lane, consumer, now);
+                self.offsets_over(lane, consumer, now);
                 return Err(bad.0);
             }
         };
@@ -153,7 +153,7 @@ impl Client {
                 }
             }
         }
-        self.on_offsets_lost(lane, consumer, now);
+        self.offsets_over(lane, consumer, now);
         Ok(answer.throttle_time_ms)
     }
 
@@ -189,12 +189,7 @@ impl Client {
     }
 
     /// A request is over: partitions that it did not answer try again.
-    pub(in crate::client) fn on_offsets_lost(
-        &mut self,
-        lane: LaneId,
-        consumer: SlotId,
-        now: Instant,
-    ) {
+    pub(in crate::client) fn offsets_over(&mut self, lane: LaneId, consumer: SlotId, now: Instant) {
         if self.consumers.get(consumer).is_none() {
             return;
         }

@@ -317,7 +317,7 @@ fn closing_ends_everything_in_order() {
     let topic = world.topic("t");
     let producer = world.producer(&[("linger.ms", "10000")]);
     let consumer = world.consumer(&[]);
-    world.client.assign(consumer, &[(topic, 0, 0)], world.now).unwrap();
+    world.client.assign(consumer, &[(topic, 0, 0)]).unwrap();
     world.client.request(-1, 60, 0, b"", 5, world.now).unwrap();
     assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
     world.run();

@@ -40,7 +40,7 @@ impl Run {
         let producer = world.producer(producer);
         let consumer = world.consumer(&[("fetch.max.wait.ms", "100")]);
         let parts: Vec<_> = (0..PARTITIONS).map(|p| (topic, p, 0)).collect();
-        world.client.assign(consumer, &parts, world.now).unwrap();
+        world.client.assign(consumer, &parts).unwrap();
         Run {
             world,
             random: Random::new(seed),

@@ -11,6 +11,8 @@ mod faults;
 mod idempotence;
 mod metadata;
 mod producer;
+mod producer_outcomes;
+mod producer_room;
 mod raw;
 mod wire;
 mod world;

@@ -305,7 +305,7 @@ impl World {
 
     pub(super) fn producer(&mut self, pairs: &[(&str, &str)]) -> SlotId {
         let config = ProducerConfig::from_properties(Properties::new(pairs.iter().copied()));
-        let id = self.client.add_producer(config.unwrap(), 100, self.now).unwrap();
+        let id = self.client.add_producer(config.unwrap(), 100).unwrap();
         self.run();
         id
     }
@@ -356,7 +356,7 @@ impl World {
         let mut out = Vec::new();
         self.events.retain(|event| match event {
             ClientEvent::Records { batches, from, count, .. } => {
-                let mut cursor = RecordCursor::new(batches, *from);
+                let mut cursor = RecordCursor::new(*from);
                 let before = out.len();
                 while let Some(record) = cursor.next(batches) {
                     let record = record.unwrap();
@@ -376,7 +376,7 @@ impl World {
         let mut out = Vec::new();
         self.events.retain(|event| match event {
             ClientEvent::Records { batches, from, partition, .. } => {
-                let mut cursor = RecordCursor::new(batches, *from);
+                let mut cursor = RecordCursor::new(*from);
                 while let Some(record) = cursor.next(batches) {
                     let record = record.unwrap();
                     let value = String::from_utf8_lossy(record.value.unwrap_or(b"-"));

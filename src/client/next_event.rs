@@ -1,4 +1,4 @@
-//! Pull: events out, one at a time, made from what their sources keep.
+//! Next event: events out, one at a time, made from what their sources keep.
 
 use super::ClientEvent;
 use super::client::Client;
@@ -58,9 +58,17 @@ impl Client {
         Some(ClientEvent::Failed { owner, error, topic: None, partition: -1, offset: -1 })
     }
 
+    /// The end of a producer, when everything else of it was told. What is still to be told comes
+    /// first, in front of the ends of others too: the client's is the last of all.
     fn producer_closed(&mut self, index: u32) -> Option<ClientEvent> {
+        if let Some(event) = self.producer_failed(index).or_else(|| self.flushed(index)) {
+            self.events.push_first(Source::ProducerClosed(index));
+            return Some(event);
+        }
         let (id, _) = self.producers.at(index as usize)?;
         let producer = self.producers.remove(id)?;
+        self.events.remove(Source::Flushed(index));
+        self.events.remove(Source::ProducerFailed(index));
         self.wants_turn = true;
         Some(ClientEvent::Closed { owner: producer.owner })
     }
