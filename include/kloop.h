@@ -94,7 +94,8 @@
 #define KLOOP_MAYBE_PERSISTED 1
 
 /**
- * In `u.delivered.outcome`: the broker acknowledged the records.
+ * In `u.delivered.outcome`: the broker acknowledged the records, or with `acks=0` they were written
+ * to its connection, and `base_offset` is -1.
  */
 #define KLOOP_PERSISTED 2
 
@@ -130,7 +131,9 @@ enum kloop_event_type
    */
   KLOOP_EV_CLOSED = 2,
   /**
-   * Something of a handle cannot go on; `status` says why, `u.error` where.
+   * Something of a handle cannot go on; `status` says why, `u.error` where. A partition stops until
+   * it is assigned again; but UNKNOWN_TOPIC_OR_PARTITION is of one that the cluster has not had for
+   * 5 s, and that is looked for on.
    */
   KLOOP_EV_ERROR = 3,
   /**
@@ -158,7 +161,7 @@ enum kloop_event_type
    */
   KLOOP_EV_RECORDS = 48,
   /**
-   * A partition's position reached its end: `u.error`.
+   * A partition's position reached its end: `u.error`. Only with `enable.partition.eof=true`.
    */
   KLOOP_EV_EOF = 52,
   /**
@@ -494,11 +497,13 @@ typedef struct kloop_broker_conf {
    */
   const char *cluster_id;
   /**
-   * A bit set of API keys whose requests the host answers itself.
+   * A bit set of API keys, 0 to 127, whose requests the host answers itself: key k is bit `k % 64`
+   * of word `k / 64`; copied. ApiVersions tells clients the versions that kloop knows of them;
+   * the host must answer each. A host that takes key 18 answers ApiVersions itself.
    */
   const uint64_t *host_apis;
   /**
-   * Its length in 64-bit words.
+   * Its length in 64-bit words, 2 at most.
    */
   size_t host_api_words;
   /**
@@ -1145,7 +1150,8 @@ KLOOP_NOEXCEPT;
 void kloop_client_free(struct kloop_client *c) KLOOP_NOEXCEPT;
 
 /**
- * Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns`; then
+ * Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns` (0: at once,
+ * below 0: without a limit); then
  * `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
  *
  * The caller owes:
@@ -1155,7 +1161,8 @@ kloop_status kloop_client_close(struct kloop_client *c, int64_t grace_ns) KLOOP_
 
 /**
  * Interns a topic name: the number that messages and assignments name it by, for the client's
- * life. Its metadata is asked for from now on.
+ * life. Its metadata is asked for from now on, which creates the topic where the brokers do that,
+ * unless the client has `allow.auto.create.topics=false`.
  *
  * The caller owes:
  * `c` is NULL or a client handle; `name` points at `len` bytes; `out` is writable.
@@ -1170,7 +1177,8 @@ KLOOP_NOEXCEPT;
 /**
  * Sends a request of the host's own making: `body` is what follows the request header. `node` -1
  * picks any broker, `api_version` -1 the highest that both sides know. `KLOOP_EV_REPLY` with
- * `user` follows, also on failure; `op`, if given, names the operation.
+ * `user` follows, also on failure, at the latest after `request.timeout.ms` (default 30 s); `op`, if
+ * given, names the operation.
  *
  * The caller owes:
  * `c` is NULL or a client handle; `body` is readable; `op` is NULL or writable.
@@ -1250,7 +1258,8 @@ KLOOP_NOEXCEPT;
 kloop_status kloop_producer_flush(struct kloop_producer *p, uint64_t user) KLOOP_NOEXCEPT;
 
 /**
- * Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns`; then
+ * Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns` (0: at
+ * once, below 0: without a limit); then
  * `KLOOP_EV_CLOSED`.
  *
  * The caller owes:
@@ -1407,7 +1416,8 @@ KLOOP_NOEXCEPT;
 void kloop_broker_free(struct kloop_broker *b) KLOOP_NOEXCEPT;
 
 /**
- * Stops listening, answers what is in flight for at most `grace_ns`, closes the connections; then
+ * Stops listening, answers what is in flight for at most `grace_ns` (0: at once, below 0: without a
+ * limit), closes the connections; then
  * `KLOOP_EV_CLOSED`.
  *
  * The caller owes:

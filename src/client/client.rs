@@ -313,14 +313,14 @@ impl Client {
     }
 
     /// Metadata came: whoever waited for it goes on.
-    pub(super) fn metadata_changed(&mut self) {
+    pub(super) fn metadata_changed(&mut self, now: Instant) {
         if !self.ready {
             self.ready = true;
             self.events.push(Source::Ready);
         }
         self.leaders_changed();
         self.tell_topics_known();
-        self.bind_assigned();
+        self.bind_assigned(now);
     }
 
     /// Partitions whose leader changed move to its lists.
@@ -337,8 +337,10 @@ impl Client {
     /// allocate, up to `max_topics` times.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a name that no topic can have, [`Error::Exhausted`] for one too many.
+    /// [`Error::Invalid`] for a name that no topic can have, [`Error::Exhausted`] for one too many,
+    /// [`Error::Closed`].
     pub fn topic(&mut self, name: &str) -> Result<TopicId, Error> {
+        self.open()?;
         let (topic, new) = self.metadata.intern(name)?;
         if new {
             self.refresh.need_fresh();

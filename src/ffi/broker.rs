@@ -152,7 +152,8 @@ pub unsafe extern "C" fn kloop_broker_free(b: *mut kloop_broker) {
     });
 }
 
-/// Stops listening, answers what is in flight for at most `grace_ns`, closes the connections; then
+/// Stops listening, answers what is in flight for at most `grace_ns` (0: at once, below 0: without a
+/// limit), closes the connections; then
 /// `KLOOP_EV_CLOSED`.
 ///
 /// # Safety

@@ -132,7 +132,8 @@ pub unsafe extern "C" fn kloop_client_free(c: *mut kloop_client) {
     });
 }
 
-/// Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns`; then
+/// Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns` (0: at once,
+/// below 0: without a limit); then
 /// `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
 ///
 /// # Safety
@@ -152,7 +153,8 @@ pub unsafe extern "C" fn kloop_client_close(c: *mut kloop_client, grace_ns: i64)
 }
 
 /// Interns a topic name: the number that messages and assignments name it by, for the client's
-/// life. Its metadata is asked for from now on.
+/// life. Its metadata is asked for from now on, which creates the topic where the brokers do that,
+/// unless the client has `allow.auto.create.topics=false`.
 ///
 /// # Safety
 /// `c` is NULL or a client handle; `name` points at `len` bytes; `out` is writable.
@@ -183,7 +185,8 @@ pub unsafe extern "C" fn kloop_client_topic(
 
 /// Sends a request of the host's own making: `body` is what follows the request header. `node` -1
 /// picks any broker, `api_version` -1 the highest that both sides know. `KLOOP_EV_REPLY` with
-/// `user` follows, also on failure; `op`, if given, names the operation.
+/// `user` follows, also on failure, at the latest after `request.timeout.ms` (default 30 s); `op`, if
+/// given, names the operation.
 ///
 /// # Safety
 /// `c` is NULL or a client handle; `body` is readable; `op` is NULL or writable.

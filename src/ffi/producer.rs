@@ -212,7 +212,8 @@ pub unsafe extern "C" fn kloop_producer_flush(p: *mut kloop_producer, user: u64)
     unsafe { on_child(p.cast::<HandleCell>(), Kind::Producer, call) }
 }
 
-/// Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns`; then
+/// Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns` (0: at
+/// once, below 0: without a limit); then
 /// `KLOOP_EV_CLOSED`.
 ///
 /// # Safety

@@ -255,10 +255,11 @@ impl Client {
         match ErrorCode(answer.error_code) {
             ErrorCode::NONE => {
                 assigned.failures = 0;
+                assigned.resets = 0;
                 assigned.alone = false;
                 self.take_records(index, answer, body, node, now);
             }
-            ErrorCode::OFFSET_OUT_OF_RANGE => self.out_of_range(index, node),
+            ErrorCode::OFFSET_OUT_OF_RANGE => self.out_of_range(index, node, now),
             code => self.partition_error(index, code, node, now),
         }
     }

@@ -230,6 +230,8 @@ impl Client {
             paused: false,
             backing_off: false,
             failures: 0,
+            resets: 0,
+            missing: None,
             alone: false,
             records: None,
             eof: None,

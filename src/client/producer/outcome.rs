@@ -91,7 +91,10 @@ impl Client {
         };
         // A repeated batch that is there already has no offset to tell (KIP-98).
         if code.is_ok() || code == ErrorCode::DUPLICATE_SEQUENCE_NUMBER {
-            let base_offset = if code.is_ok() { base_offset } else { -1 };
+            // Nor has an answer with one that no log can have: the host adds to it.
+            let count = self.batches.get(index).map_or(0, |batch| i64::from(batch.count()));
+            let sound = base_offset >= 0 && base_offset.checked_add(count).is_some();
+            let base_offset = if code.is_ok() && sound { base_offset } else { -1 };
             self.finish(index, End { outcome: Outcome::Persisted, error: None, base_offset });
             return;
         }

@@ -193,3 +193,35 @@ fn every_code_of_a_fetch_ends_somewhere() {
         assert!((records.len() == 10) != (failures.len() == 1), "{code}: {failures:?}");
     }
 }
+
+/// A partition that the cluster does not have is told once, and read when it comes.
+#[test]
+fn a_missing_partition_is_told_after_a_while() {
+    let (mut world, topic) = world();
+    let absent = world.topic("absent");
+    let consumer = world.consumer(&[]);
+    world.client.assign(consumer, &[(topic, 7, 0), (absent, 0, 0)]).unwrap();
+    world.run();
+    world.advance(4900 * MS);
+    assert_eq!(world.failures(), []);
+    world.advance(1500 * MS);
+    let unknown = Error::Kafka(3);
+    let mut failures = world.failures();
+    failures.sort_by_key(|failure| failure.1);
+    assert_eq!(failures, [(unknown, 0, 0), (unknown, 7, 0)]);
+    world.advance(20_000 * MS);
+    assert_eq!(world.failures(), [], "once is enough");
+}
+
+/// A broker that refuses the position it has just given is not asked at the speed of the wire.
+#[test]
+fn a_position_that_is_refused_again_and_again_waits() {
+    let (mut world, topic) = world();
+    world.cluster.plan(ApiKey::FETCH, (0..1000).map(|_| Act::Code(1)));
+    let consumer = world.consumer(&[("auto.offset.reset", "earliest")]);
+    world.client.assign(consumer, &[(topic, 0, 99)]).unwrap();
+    world.run();
+    world.advance(10_000 * MS);
+    let fetched = world.cluster.count(ApiKey::FETCH);
+    assert!((3..40).contains(&fetched), "{fetched} fetches in 10 s");
+}

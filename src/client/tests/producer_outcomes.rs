@@ -148,3 +148,15 @@ fn every_code_ends_a_batch_once() {
         assert_eq!(world.client.stats().batches, 0);
     }
 }
+
+/// A base offset that no log can have is not passed on: the host adds to it.
+#[test]
+fn a_nonsense_base_offset_is_none() {
+    for (lie, told) in [(-5, -1), (i64::MAX, -1), (i64::MAX - 1, i64::MAX - 1), (7, 7)] {
+        let (mut world, topic, producer) = at_once(&[]);
+        world.cluster.base_lie = Some(lie);
+        assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
+        world.run();
+        assert_eq!(world.outcomes(), [(vec![1], Persisted, None, told)]);
+    }
+}
