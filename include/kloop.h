@@ -1019,10 +1019,15 @@ KLOOP_NOEXCEPT;
  * Ends an engine: sockets close, memory and leases are gone. NULL is ignored. Its other handles
  * may be freed before or after, and answer `KLOOP_E_CLOSED` meanwhile.
  *
+ * After `fork` the engine is the parent's. In the child every call answers `KLOOP_E_THREAD`, but the
+ * `_free` functions: they close the child's copies of descriptors and give back memory, and the
+ * parent and its peers notice nothing. A child that calls exec or _exit need not call them.
+ *
  * The caller owes:
  * `e` is NULL or an engine handle.
  */
-void kloop_engine_free(struct kloop_engine *e) KLOOP_NOEXCEPT;
+void kloop_engine_free(struct kloop_engine *e)
+KLOOP_NOEXCEPT;
 
 /**
  * Makes the calling thread the engine's, after the host has synchronised the two threads.

@@ -160,6 +160,17 @@ impl Engine {
         Ok(())
     }
 
+    /// In a child process: threads of brokers are the parent's, and nothing may wait for them.
+    pub fn forget_threads(&mut self) {
+        for index in 0..self.brokers.capacity() {
+            if let Some((_, Served { runs: Runs::Reactor { reactor, .. }, .. })) =
+                self.brokers.at_mut(index)
+            {
+                reactor.forget_threads();
+            }
+        }
+    }
+
     /// Ends the threads of all brokers at once. All that may be asked of an engine in which a bug was
     /// caught, before it is given up.
     pub fn stop_threads(&mut self) {

@@ -28,7 +28,7 @@ impl Refused {
         let code = match self {
             Refused::Null => code::KLOOP_E_INVALID,
             Refused::Stale => code::KLOOP_E_STALE,
-            Refused::Thread => code::KLOOP_E_THREAD,
+            Refused::Thread | Refused::Forked => code::KLOOP_E_THREAD,
             Refused::Reentrant => code::KLOOP_E_REENTRANT,
             Refused::Poisoned => code::KLOOP_E_POISONED,
             Refused::Closed => code::KLOOP_E_CLOSED,
@@ -54,6 +54,7 @@ impl Refused {
             Refused::Null => Error::Invalid("the handle is NULL"),
             Refused::Stale => Error::Stale,
             Refused::Thread => Error::Invalid("the engine belongs to another thread"),
+            Refused::Forked => Error::Invalid("the engine is the parent's: only _free"),
             Refused::Reentrant => Error::Invalid("called from inside a call"),
             Refused::Poisoned => Error::Bug("a bug was caught in an earlier call"),
             Refused::Closed => Error::Closed,
@@ -138,6 +139,14 @@ pub(super) unsafe fn free_child(
     // SAFETY: passed on from the caller.
     let (shell, target) = match unsafe { handle::child(handle, kind) } {
         Ok(found) => found,
+        Err(Refused::Forked) => {
+            // SAFETY: `child` has answered so.
+            if unsafe { handle::is_idle_in_fork(handle) } {
+                // SAFETY: it is a live handle; what it names is the parent's.
+                unsafe { handle::release_child(handle) };
+            }
+            return;
+        }
         // SAFETY: passed on from the caller.
         Err(refused) => return unsafe { note(handle, refused) },
     };

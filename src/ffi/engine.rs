@@ -6,7 +6,7 @@ use super::config::{
     KLOOP_ENGINE_PREFAULT, kloop_engine_config, kloop_error, read,
 };
 use super::event::{convert, kloop_event, kloop_lease, release};
-use super::handle::{self, Inner, kloop_engine};
+use super::handle::{self, Inner, Refused, kloop_engine};
 use super::slice::{array, put};
 use super::status::{kloop_status, kloop_status_code as code};
 use crate::engine::{Engine, EngineConfig, TABLE_MAX};
@@ -184,15 +184,22 @@ fn default_config() -> kloop_engine_config {
 /// Ends an engine: sockets close, memory and leases are gone. NULL is ignored. Its other handles
 /// may be freed before or after, and answer `KLOOP_E_CLOSED` meanwhile.
 ///
+/// After `fork` the engine is the parent's. In the child every call answers `KLOOP_E_THREAD`, but the
+/// `_free` functions: they close the child's copies of descriptors and give back memory, and the
+/// parent and its peers notice nothing. A child that calls exec or _exit need not call them.
+///
 /// # Safety
 /// `e` is NULL or an engine handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kloop_engine_free(e: *mut kloop_engine) {
     guard((), || {
         // SAFETY: passed on from the caller.
-        if unsafe { handle::shell(e) }.is_ok() {
+        match unsafe { handle::shell(e) } {
             // SAFETY: `shell` accepted it.
-            unsafe { handle::release_engine(e) };
+            Ok(_) => unsafe { handle::release_engine(e) },
+            // SAFETY: `shell` says so.
+            Err(Refused::Forked) => unsafe { handle::discard_engine(e) },
+            Err(_) => {}
         }
     });
 }

@@ -291,6 +291,16 @@ impl Reactor {
         self.stopped
     }
 
+    /// In a child process, which has none of the threads: they are not waited for, and what they held
+    /// stays where it is.
+    pub fn forget_threads(&mut self) {
+        self.stopped = true;
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
+            // Detaching a thread that is not there is not allowed.
+            core::mem::forget(thread);
+        }
+    }
+
     /// When [`Reactor::try_stop`] is due again at the latest.
     pub fn ends_by(&self) -> Option<Instant> {
         self.ends_by.filter(|_| !self.stopped)
