@@ -130,7 +130,8 @@ enum kloop_event_type
    */
   KLOOP_EV_CLOSED = 2,
   /**
-   * Something of a handle cannot go on; `status` says why, `u.error` where.
+   * Something of a handle cannot go on; `status` says why, `u.error` where. Of a client: a host
+   * cannot be resolved for now (`KLOOP_E_RESOLVE`); it is tried again.
    */
   KLOOP_EV_ERROR = 3,
   /**
@@ -262,6 +263,10 @@ enum kloop_status_code
    * A fetched batch is larger than the consumer's memory can hold.
    */
   KLOOP_E_TOO_LARGE = -1015,
+  /**
+   * A host's name cannot be turned into an address: no such name, or no name server answers.
+   */
+  KLOOP_E_RESOLVE = -1016,
   /**
    * A bug in kloop was caught in this call; the engine is of no use any more.
    */
@@ -1108,7 +1113,11 @@ void kloop_waker_free(struct kloop_waker *w) KLOOP_NOEXCEPT;
 
 /**
  * Makes a client of the cluster that the property "bootstrap.servers" names. It connects by
- * itself; `KLOOP_EV_READY` follows. On failure nothing is written to `out`, and `err`, if given,
+ * itself; `KLOOP_EV_READY` follows. Host names are looked up meanwhile, as /etc/resolv.conf or the
+ * properties "resolver.nameservers" ("ADDRESS[:PORT],...", at most 8), "resolver.search",
+ * "resolver.ndots", "resolver.timeout.ms", "resolver.attempts" and "resolver.rotate" say; one that
+ * cannot be resolved is told by `KLOOP_EV_ERROR` with `KLOOP_E_RESOLVE`, once for each reason, and
+ * tried again. On failure nothing is written to `out`, and `err`, if given,
  * names the property that is wrong.
  *
  * The caller owes:

@@ -216,9 +216,9 @@ fn records_larger_than_a_block_of_the_default_batch() {
         user: 0,
     };
     let (client, producer) = (all.client, all.producer);
-    let taken = all.engine.with_client(client, |c, _, now| {
-        c.produce(producer, &record, core::iter::empty(), now)
-    });
+    let taken = all
+        .engine
+        .with_client(client, |c, _, now| c.produce(producer, &record, core::iter::empty(), now));
     assert!(matches!(taken, Err(kloop::error::Error::Invalid(_))), "{taken:?}");
 }
 

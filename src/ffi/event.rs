@@ -23,7 +23,8 @@ pub enum kloop_event_type {
     KLOOP_EV_POSTED = 1,
     /// A handle that was closed has ended.
     KLOOP_EV_CLOSED = 2,
-    /// Something of a handle cannot go on; `status` says why, `u.error` where.
+    /// Something of a handle cannot go on; `status` says why, `u.error` where. Of a client: a host
+    /// cannot be resolved for now (`KLOOP_E_RESOLVE`); it is tried again.
     KLOOP_EV_ERROR = 3,
     /// A client has its first picture of the cluster.
     KLOOP_EV_READY = 16,

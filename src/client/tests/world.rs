@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, Request};
 use super::wire::{Wire, pool};
+use super::zone::Zone;
 use crate::client::{
     Client, ClientConfig, ClientEvent, ClientLimits, ConsumerConfig, OutRecord, Outcome,
     ProducerConfig, RecordCursor, TopicId,
@@ -9,7 +10,7 @@ use crate::client::{
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::slots::SlotId;
-use crate::net::{CloseReason, ConnId, Notice, Owner};
+use crate::net::{CloseReason, ConnId, Notice, Owner, Transport};
 use crate::properties::Properties;
 use crate::protocol::ApiKey;
 use crate::sync::{Arc, Mutex};
@@ -31,6 +32,10 @@ pub(super) struct World {
     pub(super) down: HashSet<SocketAddr>,
     /// Addresses that neither take nor refuse them.
     pub(super) deaf: HashSet<SocketAddr>,
+    /// The two name servers.
+    pub(super) zones: [Zone; 2],
+    /// Nobody listens where the name servers should be.
+    pub(super) no_name_servers: bool,
     /// Requests of these APIs are kept until they are let go.
     pub(super) hold: HashSet<i16>,
     pub(super) held: Vec<(ConnId, Request)>,
@@ -52,6 +57,7 @@ pub(super) struct Setup<'a> {
     pub(super) client: &'a [(&'a str, &'a str)],
     pub(super) limits: ClientLimits,
     pub(super) shared: usize,
+    pub(super) bootstrap: &'a str,
 }
 
 impl Default for Setup<'_> {
@@ -71,6 +77,7 @@ impl Default for Setup<'_> {
                 ..ClientLimits::default()
             },
             shared: 8 << 20,
+            bootstrap: "10.0.0.1:9092",
         }
     }
 }
@@ -91,7 +98,11 @@ impl World {
     }
 
     pub(super) fn with(setup: Setup<'_>) -> Self {
-        let given = [("bootstrap.servers", "10.0.0.1:9092"), ("client.id", "test")];
+        let given = [
+            ("bootstrap.servers", setup.bootstrap),
+            ("client.id", "test"),
+            ("resolver.nameservers", "10.0.0.53,10.0.0.54"),
+        ];
         let pairs = given.iter().chain(setup.client).copied();
         let config = ClientConfig::from_properties(Properties::new(pairs)).unwrap();
         let pool = pool(setup.shared);
@@ -111,6 +122,8 @@ impl World {
             log,
             down: HashSet::new(),
             deaf: HashSet::new(),
+            zones: [Zone::new(&[]), Zone::new(&[])],
+            no_name_servers: false,
             hold: HashSet::new(),
             held: Vec::new(),
             keep_events: false,
@@ -139,6 +152,7 @@ impl World {
             self.client.turn(&mut self.net, self.now);
             moved |= self.serve();
             moved |= self.accept();
+            moved |= self.serve_names();
             while !self.keep_events
                 && let Some(event) = self.client.next_event()
             {
@@ -202,6 +216,33 @@ impl World {
             self.reply(conn, &request);
         }
         moved
+    }
+
+    fn serve_names(&mut self) -> bool {
+        let unseen = self.net.exchanges.iter_mut().find(|exchange| !exchange.seen);
+        let Some(exchange) = unseen else { return false };
+        exchange.seen = true;
+        let (id, over_udp) = (exchange.id, exchange.over == Transport::Udp);
+        let (question, server) = (exchange.question.clone(), exchange.server);
+        if self.no_name_servers {
+            self.net.name_answer(id, Err(Error::Io(111)));
+            return true;
+        }
+        let zone = usize::from(server.ip().to_string() == "10.0.0.54");
+        for answer in self.zones[zone].answer(&question, over_udp) {
+            self.net.name_answer(id, Ok(answer));
+        }
+        true
+    }
+
+    /// Both name servers say so from now on.
+    pub(super) fn name(&mut self, name: &str, addresses: &[&str]) {
+        self.zones.iter_mut().for_each(|zone| zone.set(name, addresses));
+    }
+
+    /// How often a name's IPv4 addresses were asked for.
+    pub(super) fn asked(&self, name: &str) -> usize {
+        self.zones.iter().map(|zone| zone.count(name, super::zone::A)).sum()
     }
 
     fn answer(&mut self, conn: ConnId, request: &Request) {

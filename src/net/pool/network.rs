@@ -61,6 +61,7 @@ impl BufferPool {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_types, reason = "tests may grow")]
 mod tests {
     use super::super::Priority;
     use super::*;
