@@ -10,8 +10,12 @@ use kloop::client::{ClientConfig, ClientEvent, ClientLimits, ClientStats};
 use kloop::engine::{Engine, EngineConfig, Event};
 use kloop::error::Error;
 use kloop::logging::{Level, Logger};
+use kloop::net::pool::{Memory, PoolConfig};
+use kloop::net::selector::{Selector, SelectorConfig};
 use kloop::net::slots::SlotId;
+use kloop::net::{BufferPool, ChannelOptions, Owner, TurnBudget};
 use kloop::properties::Properties;
+use kloop::time::{Clock, SystemClock};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -254,6 +258,64 @@ fn the_first_address_is_dead() {
     all.connect("broker.test", &[server.at], &[]);
     all.until("ready", |all| all.ready);
     assert_eq!((all.connects(), server.zone().count("broker.test", A)), (2, 1));
+}
+
+/// A listener whose queue is full neither takes nor refuses connections: as silent as a dead host.
+fn silent(at: SocketAddr) -> (Selector, Vec<TcpStream>) {
+    let memory = Memory::Map { prefault: false };
+    let shape = PoolConfig { guaranteed: &[], shared: 1 << 20, control_blocks: 0, memory };
+    let config = SelectorConfig {
+        max_channels: 1,
+        max_listeners: 1,
+        max_exchanges: 0,
+        max_pieces: 1,
+        send_queue_max: 1,
+        budget: TurnBudget::default(),
+        logger: Logger::silent(),
+    };
+    let mut selector = Selector::new(config, BufferPool::new(shape).unwrap()).unwrap();
+    let options = ChannelOptions {
+        owner: Owner(0),
+        receive_max: 4096,
+        receive_first: 4096,
+        max_idle: Duration::ZERO,
+        send_buffer: None,
+        receive_buffer: None,
+    };
+    selector.listen(at, 0, &options).unwrap();
+    let mut queue = vec![];
+    while let Ok(stream) = TcpStream::connect_timeout(&at, Duration::from_millis(100)) {
+        queue.push(stream);
+        assert!(queue.len() < 16, "the queue never fills");
+    }
+    (selector, queue)
+}
+
+#[test]
+fn the_first_address_is_silent() {
+    let server = NameServer::start(&[("broker.test", &["127.0.0.3", "127.0.0.1"])]);
+    let mut all = Loop::new("127.0.0.1", "broker.test");
+    let _silent = silent(SocketAddr::new("127.0.0.3".parse().unwrap(), all.port));
+    let clock = SystemClock::new();
+    let start = clock.now();
+    all.connect("broker.test", &[server.at], &[]);
+    all.until("ready", |all| all.ready);
+    let took = clock.now().since(start);
+    assert_eq!(all.connects(), 2);
+    assert!(took >= Duration::from_millis(250), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn a_scope_is_part_of_the_address() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    for host in ["[::1%1]", if cfg!(target_os = "linux") { "[::1%lo]" } else { "[::1]" }] {
+        let mut all = Loop::new("::1", "::1");
+        all.connect(host, &["127.0.0.1:9".parse().unwrap()], &[]);
+        all.until("ready", |all| all.ready);
+    }
 }
 
 #[test]

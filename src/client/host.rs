@@ -158,6 +158,11 @@ impl Addresses {
     pub(super) fn failed(&mut self, from: u8, n: u8) -> bool {
         self.first = ((usize::from(from) + usize::from(n)) % self.len().max(1)) as u8;
         self.tried = self.tried.saturating_add(n);
+        self.all_failed()
+    }
+
+    /// Whether all were tried in vain since the list was made or one worked.
+    pub(super) fn all_failed(&self) -> bool {
         self.tried >= self.len
     }
 

@@ -11,7 +11,7 @@ use super::host::Addresses;
 use super::lanes::LaneId;
 use super::network_client::{NetworkClient, Node};
 use super::node_state::LaneState;
-use super::resolver::{Answers, Outcome, Step, Unresolved};
+use super::resolver::{ANSWER_GRACE, Answers, Outcome, PATIENT_GRACE, Step, Unresolved};
 use crate::error::Error;
 use crate::logging::Level;
 use crate::net::{ExchangeId, Selectable};
@@ -71,7 +71,9 @@ impl NetworkClient {
                 continue;
             }
             let config = &self.config.resolver;
-            if !self.resolver.begin(place as u32, node.endpoint.host, config, now) {
+            let useless = node.stale && node.addresses.all_failed();
+            let grace = if useless { PATIENT_GRACE } else { ANSWER_GRACE };
+            if !self.resolver.begin(place as u32, node.endpoint.host, grace, config, now) {
                 return;
             }
             node.naming = Naming::Asking;

@@ -144,8 +144,11 @@ impl NetworkClient {
             if node.endpoint.same_as(endpoint) {
                 return Some(node);
             }
+            // While its addresses are asked for, connections wait for the name that it has.
+            let settled = matches!(node.naming, Naming::Fixed | Naming::Asked);
             let Known::Here(addresses) = known else { return None };
-            if !node.addresses.current().is_some_and(|at| addresses.contains(at)) {
+            let there = node.addresses.current().is_some_and(|at| addresses.contains(at));
+            if !settled || !there {
                 return None;
             }
             node.endpoint = *endpoint;

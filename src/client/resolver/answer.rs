@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Aliases followed from a name to its addresses; nobody needs more, and a circle ends here.
 const MAX_ALIASES: usize = 8;
 /// Records looked at in one message, each time it is gone through.
-const MAX_RECORDS: usize = 512;
+const MAX_RECORDS: usize = 128;
 
 /// The addresses that one answer gave.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ use crate::client::host::HostName;
 use crate::client::random::Random;
 use crate::net::{ExchangeId, Transport};
 use crate::time::Instant;
+use core::time::Duration;
 
 /// One of a lookup's two questions.
 #[derive(Clone, Copy, Debug)]
@@ -117,8 +118,10 @@ pub(super) struct Lookup {
     pub(super) questions: [Question; 2],
     /// When it is over, whatever happens.
     deadline: Instant,
+    /// How long one family's answer is waited for when the other's is here.
+    pub(super) grace: Duration,
     /// Addresses of one family are here, and those of the other are waited for until then.
-    grace: Instant,
+    grace_until: Instant,
     /// The worst that was met under an earlier name.
     worst: Unresolved,
     /// Why there is no address; `None` while it is under way or when there are some.
@@ -134,7 +137,8 @@ impl Lookup {
             n: 0,
             questions: [Question::new(Family::V6), Question::new(Family::V4)],
             deadline: Instant::FAR,
-            grace: Instant::FAR,
+            grace: ANSWER_GRACE,
+            grace_until: Instant::FAR,
             worst: Unresolved::NoSuchName,
             failed: None,
             over: false,
@@ -213,10 +217,10 @@ impl Lookup {
         }
         if found {
             // The other family's answer may be lost, or never sent: it gets a short while more.
-            if self.grace == Instant::FAR {
-                self.grace = now.after(ANSWER_GRACE);
+            if self.grace_until == Instant::FAR {
+                self.grace_until = now.after(self.grace);
             }
-            if self.grace <= now {
+            if self.grace_until <= now {
                 self.end(None);
             }
             return;
@@ -282,7 +286,7 @@ impl Lookup {
         }
         let tries = self.questions.iter().filter(|q| matches!(q.state, Asking::Sent));
         let tries = tries.map(|question| question.until).min().unwrap_or(Instant::FAR);
-        tries.min(self.deadline).min(self.grace)
+        tries.min(self.deadline).min(self.grace_until)
     }
 
     /// A socket that nobody needs any more.

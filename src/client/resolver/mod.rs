@@ -10,7 +10,8 @@
 //! silent, refuses, fails, is lame or talks nonsense makes the next one's turn. An answer with another
 //! id, question, source or opcode is not looked at. The server that answered last is asked first the
 //! next time. A name with few dots is tried with the suffixes of the search list. When one family has
-//! addresses, the other gets [`ANSWER_GRACE`] more; a lookup ends after [`LOOKUP_MAX`] at the latest.
+//! addresses, the other gets [`ANSWER_GRACE`] more, or [`PATIENT_GRACE`] if all addresses that the user
+//! had before were of no use; a lookup ends after [`LOOKUP_MAX`] at the latest.
 //!
 //! **Bounds.** [`LOOKUPS`] names at once, [`MAX_ADDRESSES`](super::MAX_ADDRESSES) addresses a family,
 //! eight aliases, answers of 16 KiB; all tables are taken at creation. Addresses hold for as long as
@@ -48,6 +49,8 @@ pub const LOOKUPS: usize = 4;
 /// How long the addresses of the second family are waited for once the first family's are here
 /// (RFC 8305 calls it the resolution delay).
 pub const ANSWER_GRACE: Duration = Duration::from_millis(50);
+/// The same when all addresses known before failed: perhaps only the other family works.
+pub const PATIENT_GRACE: Duration = Duration::from_secs(1);
 /// How long a lookup may take, over all servers and suffixes.
 pub const LOOKUP_MAX: Duration = Duration::from_secs(30);
 /// For how many seconds addresses are used, whatever the answer says.
@@ -136,6 +139,8 @@ pub(super) struct Resolver {
     lookups: [Lookup; LOOKUPS],
     /// The server that is asked first.
     first: u8,
+    /// A lookup is under way, or something of one is left to do; almost always not.
+    busy: bool,
     random: Random,
 }
 
@@ -144,16 +149,19 @@ impl Resolver {
         Resolver {
             lookups: core::array::from_fn(|_| Lookup::free()),
             first: 0,
+            busy: false,
             random: Random::new(seed),
         }
     }
 
-    /// Begins to look up a name for `user`, who has no other lookup. `false`: no room now, try again
+    /// Begins to look up a name for `user`, who has no other lookup; once one family has addresses,
+    /// the other gets `grace` more. `false`: no room now, try again
     /// after an outcome.
     pub(super) fn begin(
         &mut self,
         user: u32,
         name: HostName,
+        grace: Duration,
         config: &ResolverConfig,
         now: Instant,
     ) -> bool {
@@ -164,6 +172,8 @@ impl Resolver {
             self.first = (self.first + 1) % config.servers.len() as u8;
         }
         lookup.begin(user, name, self.first, config, now);
+        lookup.grace = grace;
+        self.busy = true;
         true
     }
 
@@ -176,6 +186,9 @@ impl Resolver {
 
     /// What is to be done to the network next.
     pub(super) fn next_step(&mut self, config: &ResolverConfig) -> Option<Step> {
+        if !self.busy {
+            return None;
+        }
         for (place, lookup) in self.lookups.iter_mut().enumerate() {
             if let Some(exchange) = lookup.take_idle_exchange() {
                 return Some(Step::End(exchange));
@@ -189,6 +202,7 @@ impl Resolver {
                 return Some(Step::Ask { asked, server, over: what.over, question: bytes });
             }
         }
+        self.busy = self.lookups.iter().any(|lookup| lookup.user.is_some());
         None
     }
 
@@ -273,12 +287,14 @@ impl Resolver {
 
     /// When [`Resolver::run_timers`] has something to do.
     pub(super) fn next_deadline(&self) -> Instant {
-        self.lookups.iter().map(Lookup::next_deadline).min().unwrap_or(Instant::FAR)
+        let busy = self.lookups.iter().filter(|_| self.busy);
+        busy.map(Lookup::next_deadline).min().unwrap_or(Instant::FAR)
     }
 
     /// Takes what came of a lookup.
     pub(super) fn take_outcome(&mut self) -> Option<Outcome> {
-        let lookup = self.lookups.iter_mut().find(|lookup| lookup.over)?;
+        let busy = self.busy;
+        let lookup = self.lookups.iter_mut().find(|lookup| busy && lookup.over)?;
         let user = lookup.user?;
         let result = lookup.outcome().map(|found| {
             let ttl = found.iter().map(|found| found.ttl).min().unwrap_or(0);

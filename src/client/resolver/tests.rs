@@ -51,7 +51,7 @@ impl Bench {
 
     fn begin(&mut self, user: u32, name: &str) {
         let name = HostName::new(name).unwrap();
-        assert!(self.resolver.begin(user, name, &self.config, self.now));
+        assert!(self.resolver.begin(user, name, ANSWER_GRACE, &self.config, self.now));
         self.run();
     }
 
@@ -305,7 +305,7 @@ fn only_so_many_at_once_and_giving_up_frees_a_place() {
     (0..LOOKUPS as u32).for_each(|user| bench.begin(user, "a.test"));
     assert_eq!(bench.open.len(), 2 * LOOKUPS);
     let name = HostName::new("b.test").unwrap();
-    assert!(!bench.resolver.begin(77, name, &bench.config, bench.now));
+    assert!(!bench.resolver.begin(77, name, ANSWER_GRACE, &bench.config, bench.now));
     bench.resolver.cancel(2);
     bench.run();
     assert_eq!(bench.open.len(), 2 * (LOOKUPS - 1));

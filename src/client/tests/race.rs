@@ -142,3 +142,14 @@ fn the_system_refusing_sockets_is_a_failed_connect_each() {
     world.advance(3000 * MS);
     assert!(is_ready(&world));
 }
+
+/// IPv6 answers that are a little late are waited for once IPv4 addresses turned out to be of no use.
+#[test]
+fn the_family_that_answers_late_gets_its_turn() {
+    let mut world = world(&["10.0.0.9", "fd00::1"], &[], &[]);
+    world.cluster.brokers.insert(1, "[fd00::1]:9092".parse().unwrap());
+    world.late_v6 = 200 * MS;
+    world.advance(2000 * MS);
+    assert_eq!(connects(&world), ["10.0.0.9", "fd00::1"]);
+    assert!(is_ready(&world));
+}

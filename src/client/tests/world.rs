@@ -10,7 +10,7 @@ use crate::client::{
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::slots::SlotId;
-use crate::net::{CloseReason, ConnId, Notice, Owner, Transport};
+use crate::net::{CloseReason, ConnId, ExchangeId, Notice, Owner, Transport};
 use crate::properties::Properties;
 use crate::protocol::ApiKey;
 use crate::sync::{Arc, Mutex};
@@ -34,6 +34,9 @@ pub(super) struct World {
     pub(super) deaf: HashSet<SocketAddr>,
     /// The two name servers.
     pub(super) zones: [Zone; 2],
+    /// How late answers about IPv6 are.
+    pub(super) late_v6: Duration,
+    late_answers: Vec<(ExchangeId, Vec<u8>, Instant)>,
     /// Nobody listens where the name servers should be.
     pub(super) no_name_servers: bool,
     /// Requests of these APIs are kept until they are let go.
@@ -123,6 +126,8 @@ impl World {
             down: HashSet::new(),
             deaf: HashSet::new(),
             zones: [Zone::new(&[]), Zone::new(&[])],
+            late_v6: Duration::ZERO,
+            late_answers: Vec::new(),
             no_name_servers: false,
             hold: HashSet::new(),
             held: Vec::new(),
@@ -219,6 +224,13 @@ impl World {
     }
 
     fn serve_names(&mut self) -> bool {
+        let now = self.now.at;
+        let late = self.late_answers.iter().position(|(_, _, at)| *at <= now);
+        if let Some(at) = late {
+            let (id, answer, _) = self.late_answers.remove(at);
+            self.net.name_answer(id, Ok(answer));
+            return true;
+        }
         let unseen = self.net.exchanges.iter_mut().find(|exchange| !exchange.seen);
         let Some(exchange) = unseen else { return false };
         exchange.seen = true;
@@ -230,7 +242,9 @@ impl World {
         }
         let zone = usize::from(server.ip().to_string() == "10.0.0.54");
         for answer in self.zones[zone].answer(&question, over_udp) {
-            self.net.name_answer(id, Ok(answer));
+            let about_v6 = question.ends_with(&[0, 28, 0, 1]);
+            let by = if about_v6 { self.late_v6 } else { Duration::ZERO };
+            self.late_answers.push((id, answer, now.after(by)));
         }
         true
     }
@@ -296,7 +310,8 @@ impl World {
         self.run();
         loop {
             let waiting = self.parked.iter().chain(&self.unread).map(|(_, _, at)| *at).min();
-            let next = self.client.next_deadline().into_iter().chain(waiting).min();
+            let answers = self.late_answers.iter().map(|(_, _, at)| *at);
+            let next = self.client.next_deadline().into_iter().chain(waiting).chain(answers).min();
             match next.filter(|at| *at <= until) {
                 Some(at) => self.set_time(at),
                 None => break,
