@@ -2,6 +2,7 @@
 
 use super::world::{MS, Setup, World};
 use super::zone::Manner;
+use crate::client::random::Random;
 use crate::client::{ClientEvent, ClientLimits};
 use crate::error::Error;
 use crate::protocol::ApiKey;
@@ -272,4 +273,81 @@ fn closing_while_names_are_asked_for_leaves_no_socket() {
     assert!(world.net.exchanges.is_empty());
     world.run();
     assert_eq!(world.client.next_deadline(), None);
+}
+
+/// Name servers that lie in all ways, brokers that come, go and move: the client never spins, holds
+/// no more sockets than it may, and is through once the truth is told.
+#[test]
+fn whatever_name_servers_say_the_truth_is_found_in_the_end() {
+    const MANNERS: [Manner; 19] = [
+        Manner::Honest,
+        Manner::Silent,
+        Manner::Code(2),
+        Manner::Code(3),
+        Manner::BareCode(5),
+        Manner::WrongIdFirst,
+        Manner::WrongId,
+        Manner::WrongQuestion,
+        Manner::NoAnswer,
+        Manner::Truncated,
+        Manner::Lame,
+        Manner::Garbage,
+        Manner::AliasLoop,
+        Manner::LongChain,
+        Manner::PointerLoop,
+        Manner::Short,
+        Manner::Twice,
+        Manner::DropsV6,
+        Manner::FailsV6,
+    ];
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut world = named();
+        let places = ["10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2", "10.0.0.3"];
+        for _ in 0..40 {
+            let place = places[random.below(5) as usize].parse().unwrap();
+            let at = std::net::SocketAddr::new(place, 9092);
+            match random.below(8) {
+                0 | 1 => {
+                    let zone = random.below(2) as usize;
+                    world.zones[zone].manner = MANNERS[random.below(19) as usize];
+                }
+                2 => {
+                    let many = 1 + random.below(5) as usize;
+                    world.name("kafka.test", &places[..many]);
+                }
+                3 => drop(world.deaf.insert(at)),
+                4 => drop(world.deaf.remove(&at)),
+                5 => drop(world.cluster.brokers.insert(1, at)),
+                6 => world.hang_up(1),
+                _ => world.no_name_servers = random.below(2) == 0,
+            }
+            world.late_v6 = MS * random.below(100);
+            let by = MS * random.below(3000);
+            let (wakes, start) = (world.net.asked + world.net.connects.len(), world.now.at);
+            world.advance(by);
+            let done = world.net.asked + world.net.connects.len() - wakes;
+            let ms = world.now.at.since(start).as_millis() as usize;
+            // Backoff has 40 ms at least; an attempt is 5 addresses and 2 servers at most.
+            assert!(done <= (ms / 40 + 2) * 20, "seed {seed}: {done} in {ms} ms");
+            assert!(world.net.exchanges.len() <= 8 && world.net.open().len() <= 16);
+        }
+        let at = "10.0.0.2:9092".parse().unwrap();
+        world.cluster.brokers.insert(1, at);
+        world.deaf.clear();
+        world.no_name_servers = false;
+        world.zones.iter_mut().for_each(|zone| zone.manner = Manner::Honest);
+        world.name("kafka.test", &["fd00::9", "10.0.0.9", "10.0.0.2"]);
+        for (conn, to) in world.net.open() {
+            if to != at {
+                world.net.end(conn, crate::net::CloseReason::PeerClosed);
+            }
+        }
+        let before = world.cluster.count(ApiKey::METADATA);
+        world.client.refresh.need();
+        world.advance(45_000 * MS);
+        assert!(world.cluster.count(ApiKey::METADATA) > before, "seed {seed}");
+        assert!(world.net.open().iter().all(|(_, to)| *to == at), "seed {seed}");
+        assert!(world.net.exchanges.is_empty());
+    }
 }
