@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use zone::{A, AAAA, Manner, Zone};
 
-/// A name server on 127.0.0.1, UDP and TCP, that answers as its zone says.
+/// A name server on loopback, UDP and TCP, that answers as its zone says.
 struct NameServer {
     at: SocketAddr,
     zone: Arc<Mutex<Zone>>,
@@ -34,8 +34,12 @@ struct NameServer {
 
 impl NameServer {
     fn start(names: &[(&str, &[&str])]) -> Self {
+        NameServer::start_at("127.0.0.1:0", names)
+    }
+
+    fn start_at(at: &str, names: &[(&str, &[&str])]) -> Self {
         let (udp, tcp) = loop {
-            let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+            let tcp = TcpListener::bind(at).unwrap();
             if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()) {
                 break (udp, tcp);
             }
@@ -91,7 +95,8 @@ fn serve(mut stream: TcpStream, zone: &Mutex<Zone>) -> std::io::Result<()> {
 impl Drop for NameServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        let _ = UdpSocket::bind("127.0.0.1:0").and_then(|udp| udp.send_to(&[0], self.at));
+        let any = SocketAddr::new(self.at.ip(), 0);
+        let _ = UdpSocket::bind(any).and_then(|udp| udp.send_to(&[0], self.at));
         let _ = TcpStream::connect(self.at);
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
     }
@@ -319,15 +324,19 @@ fn a_scope_is_part_of_the_address() {
 }
 
 #[test]
-fn a_broker_at_an_ipv6_address() {
+fn a_broker_and_a_name_server_at_ipv6_addresses() {
     if TcpListener::bind("[::1]:0").is_err() {
         return;
     }
-    let server = NameServer::start(&[("broker.test", &["::1", "127.0.0.9"])]);
-    let mut all = Loop::new("::1", "broker.test");
-    all.connect("broker.test", &[server.at], &[]);
-    all.until("ready", |all| all.ready);
-    assert_eq!(all.connects(), 1);
+    for manner in [Manner::Honest, Manner::Truncated] {
+        let names: [(&str, &[&str]); 1] = [("broker.test", &["::1", "127.0.0.9"])];
+        let server = NameServer::start_at("[::1]:0", &names);
+        server.zone().manner = manner;
+        let mut all = Loop::new("::1", "broker.test");
+        all.connect("broker.test", &[server.at], &[]);
+        all.until("ready", |all| all.ready);
+        assert_eq!(all.connects(), 1);
+    }
 }
 
 #[test]

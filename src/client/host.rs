@@ -174,10 +174,13 @@ impl Addresses {
         }
     }
 
-    /// The list begins anew, but not with the one that was tried last, if there are others.
+    /// The list is a new one: trying begins behind the address that was tried last, wherever that
+    /// stands. Kafka passes it over only where it stands first; but one that takes connections and
+    /// does nothing with them would be had again and again behind one that is dead.
     pub(super) fn begin_after(&mut self, last: Option<SocketAddr>) {
+        let place = self.all().iter().position(|known| Some(*known) == last);
+        self.first = place.map_or(0, |at| (at + 1) % self.len().max(1)) as u8;
         self.tried = 0;
-        self.first = u8::from(self.len > 1 && self.all().first().copied() == last);
     }
 }
 
@@ -224,7 +227,11 @@ mod tests {
         assert_eq!(list.current(), at(2));
         list.begin_after(at(1));
         assert_eq!(list.current(), at(2));
+        list.begin_after(at(2));
+        assert_eq!(list.current(), at(3));
         list.begin_after(at(3));
+        assert_eq!(list.current(), at(1));
+        list.begin_after(at(9));
         assert_eq!(list.current(), at(1));
         let mut none = Addresses::none();
         assert!(none.failed(0, 0));

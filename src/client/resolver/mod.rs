@@ -2,8 +2,8 @@
 //! work, and believes those that it was told of.
 //!
 //! **A state machine.** It takes names, bytes and the time, and yields questions, outcomes and a next
-//! deadline; it reads no clock and owns no socket. [`Resolver::next_step`] says what is to be done to
-//! the network, [`Resolver::answered`] takes what came, [`Resolver::take_outcome`] gives results.
+//! deadline; it reads no clock and owns no socket. `Resolver::next_step` says what is to be done to
+//! the network, `Resolver::answered` takes what came, `Resolver::take_outcome` gives results.
 //!
 //! **A lookup** asks for IPv6 and IPv4 addresses at once. Each question goes over UDP, from a socket
 //! of its own for each try, with a random id; over TCP if the answer did not fit. A server that is

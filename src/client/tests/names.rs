@@ -1,5 +1,6 @@
 //! Names of brokers: when a name server is asked, and what becomes of what it says.
 
+use super::cluster::Act;
 use super::world::{MS, Setup, World};
 use super::zone::Manner;
 use crate::client::random::Random;
@@ -111,6 +112,18 @@ fn the_address_just_lost_is_not_tried_first() {
     world.advance(1000 * MS);
     assert_eq!(connects(&world), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(world.asked("kafka.test"), 2);
+}
+
+/// A broker that takes connections and never answers does not keep the client from the others.
+#[test]
+fn a_mute_broker_behind_a_dead_one_is_left_for_the_third() {
+    let mut world = named();
+    world.cluster.brokers.insert(2, "10.0.0.2:9092".parse().unwrap());
+    world.name("kafka.test", &["10.0.0.9", "10.0.0.2", "10.0.0.1"]);
+    world.cluster.plan(ApiKey::API_VERSIONS, [Act::Silence]);
+    world.advance(31_000 * MS);
+    assert_eq!(connects(&world), ["10.0.0.9", "10.0.0.2", "10.0.0.1"]);
+    assert_eq!(ready(&mut world), 1);
 }
 
 /// G18: another host under the same id starts clean, and a lookup for the old one is forgotten.
