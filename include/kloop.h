@@ -133,7 +133,8 @@ enum kloop_event_type
   /**
    * Something of a handle cannot go on; `status` says why, `u.error` where. A partition stops until
    * it is assigned again; but UNKNOWN_TOPIC_OR_PARTITION is of one that the cluster has not had for
-   * 5 s, and that is looked for on.
+   * 5 s, and that is looked for on. Of a client: a host cannot be resolved for now
+   * (`KLOOP_E_RESOLVE`); it is tried again.
    */
   KLOOP_EV_ERROR = 3,
   /**
@@ -269,6 +270,10 @@ enum kloop_status_code
    * The cluster refuses what the call asked for; `kloop_engine_error` has Kafka's code.
    */
   KLOOP_E_REFUSED = -1016,
+  /**
+   * A host's name cannot be turned into an address: no such name, or no name server answers.
+   */
+  KLOOP_E_RESOLVE = -1017,
   /**
    * A bug in kloop was caught in this call; the engine is of no use any more.
    */
@@ -1132,7 +1137,11 @@ void kloop_waker_free(struct kloop_waker *w) KLOOP_NOEXCEPT;
 
 /**
  * Makes a client of the cluster that the property "bootstrap.servers" names. It connects by
- * itself; `KLOOP_EV_READY` follows. On failure nothing is written to `out`, and `err`, if given,
+ * itself; `KLOOP_EV_READY` follows. Host names are looked up meanwhile, as /etc/resolv.conf or the
+ * properties "resolver.nameservers" (addresses with or without a port, by commas, at most 8),
+ * "resolver.search", "resolver.ndots", "resolver.timeout.ms", "resolver.attempts" and
+ * "resolver.rotate" say; one that cannot be resolved is told by `KLOOP_EV_ERROR` with
+ * `KLOOP_E_RESOLVE`, once for each reason, and tried again. On failure nothing is written to `out`, and `err`, if given,
  * names the property that is wrong.
  *
  * The caller owes:

@@ -21,7 +21,7 @@ const VAGUE: [&str; 8] =
 const HARD_LIMIT: usize = 800;
 
 /// Files on the path of every record or frame: they own no growable collection.
-const HOT: [&str; 28] = [
+const HOT: [&str; 32] = [
     "src/broker/answer.rs",
     "src/broker/connections.rs",
     "src/broker/delayed.rs",
@@ -33,12 +33,16 @@ const HOT: [&str; 28] = [
     "src/broker/serve.rs",
     "src/client/consumer/fetcher.rs",
     "src/client/in_flight.rs",
+    "src/client/names.rs",
     "src/client/network_client.rs",
     "src/client/producer/accumulator.rs",
     "src/client/producer/producer_batch.rs",
     "src/client/producer/sender.rs",
+    "src/client/race.rs",
     "src/client/records.rs",
+    "src/client/resolver/mod.rs",
     "src/net/channel.rs",
+    "src/net/exchange.rs",
     "src/net/pool/append_block.rs",
     "src/net/pool/buddy.rs",
     "src/net/pool/lease.rs",

@@ -6,6 +6,7 @@
 
 use super::in_flight::InFlightRequests;
 use super::node_state::{Health, LaneState};
+use super::race::Race;
 use crate::net::ConnId;
 use crate::time::Instant;
 
@@ -63,6 +64,8 @@ impl LaneId {
 pub(super) struct Lane {
     pub(super) state: LaneState,
     pub(super) conn: Option<ConnId>,
+    /// What is tried while there is no connection.
+    pub(super) race: Race,
     pub(super) health: Health,
     pub(super) in_flight: InFlightRequests,
     /// Requests wait until then: the broker said so.
@@ -78,6 +81,7 @@ impl Lane {
         Lane {
             state: LaneState::Disconnected,
             conn: None,
+            race: Race::none(),
             health: Health::new(),
             in_flight: InFlightRequests::new(capacity),
             throttled_until: Instant::from_nanos(0),

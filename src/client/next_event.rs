@@ -20,6 +20,7 @@ impl Client {
             let event = match source {
                 Source::Ready => Some(ClientEvent::Ready { owner }),
                 Source::ClientClosed => Some(ClientEvent::Closed { owner }),
+                Source::ClientFailed => self.failure.take().map(|error| failed(owner, error)),
                 Source::Writable(i) => {
                     self.producer_owner(i).map(|owner| ClientEvent::Writable { owner })
                 }
@@ -54,8 +55,7 @@ impl Client {
     fn producer_failed(&mut self, index: u32) -> Option<ClientEvent> {
         let (_, producer) = self.producers.at_mut(index as usize)?;
         let error = producer.take_failure()?;
-        let owner = producer.owner;
-        Some(ClientEvent::Failed { owner, error, topic: None, partition: -1, offset: -1 })
+        Some(failed(producer.owner, error))
     }
 
     /// The end of a producer, when everything else of it was told. What is still to be told comes
@@ -114,4 +114,9 @@ impl Client {
             api_version: request.version,
         })
     }
+}
+
+/// A handle has something to report that is about no partition.
+fn failed(owner: u64, error: Error) -> ClientEvent {
+    ClientEvent::Failed { owner, error, topic: None, partition: -1, offset: -1 }
 }

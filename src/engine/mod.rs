@@ -21,7 +21,7 @@ pub use inbox::{Inbox, PostRefused};
 
 use crate::broker::reactor::advertised_host;
 use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
-use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
+use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits, LOOKUP_EXCHANGES};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::selector::{Selector, SelectorConfig, earlier};
@@ -113,6 +113,7 @@ impl Engine {
             SelectorConfig {
                 max_channels: config.max_connections,
                 max_listeners: config.max_brokers,
+                max_exchanges: config.max_clients * LOOKUP_EXCHANGES,
                 max_pieces: config.max_pieces,
                 send_queue_max: config.send_queue_max,
                 budget: config.budget,

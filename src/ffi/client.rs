@@ -79,7 +79,11 @@ pub(super) unsafe fn reported(
 }
 
 /// Makes a client of the cluster that the property "bootstrap.servers" names. It connects by
-/// itself; `KLOOP_EV_READY` follows. On failure nothing is written to `out`, and `err`, if given,
+/// itself; `KLOOP_EV_READY` follows. Host names are looked up meanwhile, as /etc/resolv.conf or the
+/// properties "resolver.nameservers" (addresses with or without a port, by commas, at most 8),
+/// "resolver.search", "resolver.ndots", "resolver.timeout.ms", "resolver.attempts" and
+/// "resolver.rotate" say; one that cannot be resolved is told by `KLOOP_EV_ERROR` with
+/// `KLOOP_E_RESOLVE`, once for each reason, and tried again. On failure nothing is written to `out`, and `err`, if given,
 /// names the property that is wrong.
 ///
 /// # Safety

@@ -25,7 +25,8 @@ pub enum kloop_event_type {
     KLOOP_EV_CLOSED = 2,
     /// Something of a handle cannot go on; `status` says why, `u.error` where. A partition stops until
     /// it is assigned again; but UNKNOWN_TOPIC_OR_PARTITION is of one that the cluster has not had for
-    /// 5 s, and that is looked for on.
+    /// 5 s, and that is looked for on. Of a client: a host cannot be resolved for now
+    /// (`KLOOP_E_RESOLVE`); it is tried again.
     KLOOP_EV_ERROR = 3,
     /// A client has its first picture of the cluster.
     KLOOP_EV_READY = 16,

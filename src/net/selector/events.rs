@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::logging::Level;
 use crate::net::channel::{Channel, news};
 use crate::net::channel_state::{Life, LifeEvent, MuteEvent};
+use crate::net::exchange::TOKEN_BIT;
 use crate::net::list::IndexList;
 use crate::net::listener::{Accepted, Rest};
 use crate::net::send_queue::Written;
@@ -48,6 +49,9 @@ impl Selector {
     fn on_edge(&mut self, token: Token, event: &Event) {
         let conn = ConnId::from_raw(token.0 as u64);
         if conn.generation() == 0 {
+            if token.0 & TOKEN_BIT != 0 {
+                return self.exchanges.on_edge(token.0 & !TOKEN_BIT);
+            }
             if let Some(listener) = self.listeners.at(conn.index()) {
                 listener.pending = true;
             }

@@ -17,6 +17,7 @@ mod tests;
 
 use super::channel::Channel;
 use super::channel_state::Life;
+use super::exchange::Exchanges;
 use super::list::IndexList;
 use super::listener::{Listeners, Rest};
 use super::receive::Reading;
@@ -44,6 +45,8 @@ const SIGNAL: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);
 /// Edges taken with one call; what is more comes in the next turn.
 const EVENTS: usize = 1024;
+/// Notices about exchanges in one turn at most.
+const EXCHANGES_A_TURN: u32 = 32;
 /// Frames that can be in the making at one time: one for each handler thread is usual.
 const BUILDERS: core::ops::RangeInclusive<usize> = 64..=256;
 
@@ -54,6 +57,8 @@ pub struct SelectorConfig {
     pub max_channels: usize,
     /// Listeners at most.
     pub max_listeners: usize,
+    /// Questions to name servers under way at most.
+    pub max_exchanges: usize,
     /// Pieces queued for sending at most, over all channels.
     pub max_pieces: usize,
     /// Bytes one channel may have queued before [`super::SendRefused::Full`].
@@ -73,6 +78,7 @@ impl SelectorConfig {
             + 5 * IndexList::bytes(channels)
             + Timers::bytes(channels + self.max_listeners)
             + Listeners::bytes(self.max_listeners)
+            + Exchanges::bytes(self.max_exchanges)
             + SendTable::bytes(self.max_pieces, self.builders())
             + EVENTS * size_of::<mio::event::Event>()
     }
@@ -115,6 +121,10 @@ pub struct Selector {
     pool: BufferPool,
     channels: Slots<Channel>,
     listeners: Listeners,
+    exchanges: Exchanges,
+    /// Notices about exchanges that this turn may still give: a flood of forged answers must not
+    /// keep channels waiting.
+    exchanges_left: u32,
     sends: SendTable,
     send_queue_max: usize,
     /// Channels with news, in the order in which they are served.
@@ -179,6 +189,8 @@ impl Selector {
             events: Events::with_capacity(EVENTS),
             channels: Slots::new(channels),
             listeners: Listeners::new(config.max_listeners),
+            exchanges: Exchanges::new(config.max_exchanges),
+            exchanges_left: 0,
             sends: SendTable::new(config.max_pieces, config.builders()),
             send_queue_max: config.send_queue_max,
             ready: IndexList::new(channels),
@@ -223,6 +235,7 @@ impl Selector {
         self.now = now;
         self.in_turn = true;
         self.notices_left = self.budget.notices;
+        self.exchanges_left = EXCHANGES_A_TURN;
         self.reading.budget = self.budget.bytes;
         self.expire(now);
         self.end_stalled(now);
@@ -253,6 +266,13 @@ impl Selector {
         }
         if self.notices_left == 0 || self.reading.budget == 0 {
             return None;
+        }
+        if self.exchanges_left > 0
+            && let Some((id, owner)) = self.exchanges.pop_ready()
+        {
+            self.exchanges_left -= 1;
+            self.notices_left -= 1;
+            return Some((ConnId::NONE, owner, Notice::Answered(id)));
         }
         while let Some(index) = self.ready.pop_front() {
             let Some((slot, channel)) = self.channels.at_mut(index) else { continue };
@@ -390,6 +410,7 @@ impl Selector {
     fn has_work(&self) -> bool {
         !self.ready.is_empty()
             || !self.flush.is_empty()
+            || !self.exchanges.ready.is_empty()
             || self.current.is_some()
             || (self.listeners.any_pending() && !self.channels.is_full())
             || self.memory_is_back()

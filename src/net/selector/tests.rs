@@ -11,6 +11,7 @@ fn selector() -> Selector {
     let config = SelectorConfig {
         max_channels: 4,
         max_listeners: 1,
+        max_exchanges: 0,
         max_pieces: 64,
         send_queue_max: 1 << 20,
         budget: TurnBudget::default(),
@@ -79,6 +80,7 @@ fn a_pool_serves_as_many_selectors_as_it_says() {
     let config = |_| SelectorConfig {
         max_channels: 1,
         max_listeners: 0,
+        max_exchanges: 0,
         max_pieces: 1,
         send_queue_max: 1,
         budget: TurnBudget::default(),
