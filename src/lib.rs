@@ -7,7 +7,7 @@
 //!   engine     one loop: drives clients and brokers over one selector
 //!   broker     requests in, answers out │ client   records out, records in
 //!   protocol   bytes as messages        │ net      sockets, frames, buffers, timers
-//!   root       error, logging, properties, sync, time
+//!   root       error, guard, logging, properties, sync, time
 //! ```
 //!
 //! **The life of a record.** `kloop_produce` → [`client::Client::produce`] encodes it once, into its
@@ -28,6 +28,7 @@ pub mod client;
 pub mod engine;
 pub mod error;
 pub mod ffi;
+mod guard;
 pub mod logging;
 pub mod net;
 pub mod properties;

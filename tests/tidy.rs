@@ -14,7 +14,7 @@ const EDGES: [(&str, &[&str]); 6] = [
     ("net", &[]),
 ];
 const LAYERS: [&str; 6] = ["ffi", "engine", "broker", "client", "protocol", "net"];
-const ROOT: [&str; 7] = ["lib", "error", "limits", "logging", "properties", "sync", "time"];
+const ROOT: [&str; 7] = ["lib", "error", "guard", "logging", "properties", "sync", "time"];
 const UNSAFE_ADDRESSES: [&str; 3] = ["src/net/pool/", "src/net/sys/", "src/ffi/"];
 const VAGUE: [&str; 8] =
     ["utils", "util", "misc", "common", "helpers", "helper", "types", "manager"];

@@ -13,13 +13,13 @@ use super::request::{Request, Stop, WaitFor};
 use super::scratch::Scratch;
 use super::server::Broker;
 use crate::error::Error;
+use crate::guard::guarded;
 use crate::logging::Level;
 use crate::net::slots::SlotId;
 use crate::net::{ConnId, Selectable, SendBuilder, SendRefused, SharedLease};
 use crate::protocol::reader::{Malformed, Reader};
 use crate::protocol::{ApiKey, RequestHeader};
 use crate::time::{Instant, Moment};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What became of a request.
 pub(super) enum Ran {
@@ -183,12 +183,13 @@ impl Broker {
         let mut to = To { net, conn };
         // What a panic may leave half done: a partition, which knows it itself, and the working
         // tables, which every request writes anew.
-        let ran = catch_unwind(AssertUnwindSafe(|| run(core, scratch, frame, when, &mut to)));
-        match ran {
+        match guarded(|| run(core, scratch, frame, when, &mut to)) {
             Ok(ran) => Some(ran),
-            Err(_) => {
+            Err(caught) => {
                 self.counts.panics += 1;
                 self.scratch.clear();
+                let line = format_args!("a handler panicked: {caught}");
+                self.core.logger.line(Level::Error, line);
                 self.complain(net, conn, frame, Level::Error, "its handler panicked");
                 self.end(net, conn);
                 None

@@ -5,22 +5,15 @@ use super::config::kloop_error;
 use super::handle::{self, HandleCell, Inner, Kind, LastError, Refused, Target, kloop_engine};
 use super::status::{call_status, kloop_status, kloop_status_code as code, status};
 use crate::error::Error;
+use crate::guard::guarded;
 use crate::net::sys::errno::KeptErrno;
 use core::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `f`; a panic inside it becomes `on_panic`. `errno` stays what it was.
 #[inline]
 pub(super) fn guard<R>(on_panic: R, f: impl FnOnce() -> R) -> R {
     let _errno = KeptErrno::new();
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(value) => value,
-        Err(payload) => {
-            // Dropping what was thrown could panic again.
-            core::mem::forget(payload);
-            on_panic
-        }
-    }
+    guarded(f).unwrap_or(on_panic)
 }
 
 impl Refused {
@@ -171,7 +164,7 @@ fn run(
         }
     };
     let errno = KeptErrno::new();
-    let result = catch_unwind(AssertUnwindSafe(|| f(inner, shell)));
+    let result = guarded(|| f(inner, shell));
     drop((busy, errno));
     match result {
         Ok(Ok(value)) => value,
@@ -179,9 +172,9 @@ fn run(
             shell.set_last_error(LastError { status: status(error), error });
             call_status(error)
         }
-        Err(payload) => {
-            core::mem::forget(payload);
+        Err(caught) => {
             shell.poison();
+            shell.log_bug(caught);
             let error = Error::Bug("a panic was caught");
             let status = code::KLOOP_E_PANIC as i32;
             shell.set_last_error(LastError { status, error });

@@ -11,6 +11,7 @@ use super::slice::{array, put};
 use super::status::{kloop_status, kloop_status_code as code};
 use crate::engine::{Engine, EngineConfig, TABLE_MAX};
 use crate::error::Error;
+use crate::guard::keep_quiet;
 use crate::logging::{Level, Logger};
 use crate::net::pool::{ARENA_ALIGN, CallerMemory, Memory};
 use crate::net::slots::Slots;
@@ -56,7 +57,7 @@ struct LogFn {
 unsafe impl Send for LogFn {}
 
 impl LogSink {
-    fn line(&self, level: Level, text: &str) {
+    pub(super) fn line(&self, level: Level, text: &str) {
         let open = self.0.lock();
         let Some(LogFn { write, ctx }) = *open else { return };
         // SAFETY: the host gave this function for such calls; the text lives through it.
@@ -140,6 +141,7 @@ pub unsafe extern "C" fn kloop_engine_new(
             // SAFETY: passed on from the caller.
             config = unsafe { read(cfg) }?;
         }
+        keep_quiet();
         let (logger, log) = logger(&config)?;
         let engine = Engine::new(engine_config(&config, logger)?)?;
         let or = |value: u32, default: u32| if value == 0 { default } else { value };

@@ -7,6 +7,8 @@ use super::status::kloop_status;
 use crate::broker::HostThreads;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::guard::Caught;
+use crate::logging::Level;
 use crate::net::SharedLease;
 use crate::net::ring::Ring;
 use crate::net::slots::{SlotId, Slots};
@@ -202,6 +204,16 @@ impl kloop_engine {
 
     pub(super) fn poison(&self) {
         self.poisoned.set(true);
+    }
+
+    /// Tells of a bug that was caught, behind the call that met it.
+    pub(super) fn log_bug(&self, caught: Caught) {
+        if let Some(log) = &self.log {
+            log.line(
+                Level::Error,
+                &format!("a bug was caught, the engine is of no use any more: {caught}"),
+            );
+        }
     }
 
     pub(super) fn last_error(&self) -> LastError {

@@ -8,10 +8,11 @@ use crate::broker::host_answer::Asked;
 use crate::broker::request::{Stop, WaitFor};
 use crate::broker::scratch::Scratch;
 use crate::broker::serve::{Ran, When, run};
+use crate::guard::guarded;
+use crate::logging::Level;
 use crate::net::pool::Priority;
 use crate::net::{BufferPool, SharedLease};
 use crate::time::{Clock, Moment};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a handler thread does until the channel is closed.
 pub(super) fn work(shared: &Shared, scratch: &mut Scratch) {
@@ -30,11 +31,11 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     let mut to = Prepared { send: Some(send), pool: &mailbox.pool, wanted: 0 };
     // What a panic may leave half done: a partition, which knows it itself, and the working tables,
     // which every request writes anew.
-    let ran = catch_unwind(AssertUnwindSafe(|| {
+    let ran = guarded(|| {
         #[cfg(test)]
         assert!(!shared.panics[0].swap(false, crate::sync::Ordering::SeqCst));
         run(&shared.core, scratch, &frame, when, &mut to)
-    }));
+    });
     let mut for_host = None;
     let reply = match ran {
         Ok(Ok(Ran::Host { key, version, correlation_id, body_at })) => {
@@ -54,8 +55,10 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
             for_host.map_or(full, |id| Reply::Host { id })
         }
         Ok(ran) => reply_of(ran, scratch, &mailbox.pool, to.wanted),
-        Err(_) => {
+        Err(caught) => {
             scratch.clear();
+            let line = format_args!("a handler panicked: {caught}");
+            shared.core.logger.line(Level::Error, line);
             Reply::Panicked
         }
     };

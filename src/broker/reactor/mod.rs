@@ -40,6 +40,7 @@ use super::core::Core;
 use super::scratch::Scratch;
 use super::server::{Broker, channel_options};
 use crate::error::Error;
+use crate::guard::guarded;
 use crate::logging::{Level, Logger};
 use crate::net::acceptor::Acceptor;
 use crate::net::selector::{Selector, Waker};
@@ -55,7 +56,6 @@ use processor::Processor;
 use request_channel::RequestChannel;
 use shared::{KINDS, Kind};
 use std::net::{SocketAddr, TcpListener};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 
 /// How long after the grace threads may take to end.
@@ -374,11 +374,11 @@ fn thread(
             shared.core.logger.line(Level::Warn, line);
         }
         // The selector and its sockets go inside of the guard, before the thread counts as ended.
-        let ended = catch_unwind(AssertUnwindSafe(|| body(&shared)));
+        let ended = guarded(|| body(&shared));
         match ended {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => shared.fail("a poller failed"),
-            Err(_) => shared.fail("a thread panicked"),
+            Ok(Err(error)) => shared.fail(format_args!("a poller failed: {error}")),
+            Err(caught) => shared.fail(format_args!("a thread panicked: {caught}")),
         }
         shared.count_out(kind);
     };

@@ -176,7 +176,7 @@ impl Shared {
         true
     }
 
-    pub(crate) fn fail(&self, what: &str) {
+    pub(crate) fn fail(&self, what: core::fmt::Arguments<'_>) {
         self.core.logger.line(Level::Error, format_args!("the reactor has failed: {what}"));
         self.failed.store(true, Ordering::SeqCst);
         if let Some(host) = &self.host {
