@@ -26,11 +26,11 @@ demo: examples
 
 examples: $(addprefix $(BUILD)/,$(EXAMPLES))
 
-$(BUILD)/pipeline: examples/c/pipeline.c examples/c/heap_count.c examples/c/heap_count.h include/kloop.h lib
+$(BUILD)/pipeline: examples/c/pipeline.c examples/c/heap_count.c examples/c/heap_count.h examples/c/program.h include/kloop.h lib
 	@mkdir -p $(BUILD)
 	$(CC) $(STRICT) $(CFLAGS) examples/c/pipeline.c examples/c/heap_count.c $(LIB) $(LIBS) -o $@
 
-$(BUILD)/%: examples/c/%.c include/kloop.h lib
+$(BUILD)/%: examples/c/%.c examples/c/program.h include/kloop.h lib
 	@mkdir -p $(BUILD)
 	$(CC) $(STRICT) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
 
