@@ -31,7 +31,7 @@ static const int64_t PATIENCE = 10000000000, GRACE = 2000000000; /* nanoseconds 
 static kloop_engine *engine;
 static kloop_producer *producer;
 static kloop_msg msg;
-static unsigned long sent, persisted, lost;
+static unsigned long lines, sent, persisted, lost;
 static uint32_t outcome = KLOOP_NOT_PERSISTED; /* of the last record */
 static kloop_status why;
 static int one, writable = 1, stop, over;
@@ -139,16 +139,18 @@ static void send_lines(void) {
     size_t len = end == NULL ? to - from : (size_t)(end - input) - from;
     msg.value.data = input + from;
     msg.value.len = len;
-    msg.user = ++sent;
+    msg.user = lines + 1;
     int32_t took = kloop_produce(producer, &msg, 1);
     if (took == 0) {
-      sent--;
       writable = 0; /* KLOOP_EV_WRITABLE will say when to go on */
       return;
     }
-    if (took < 0) {
+    lines++;
+    if (took == 1) {
+      sent++;
+    } else {
       lost++;
-      fprintf(stderr, PROGRAM ": line %lu is not sent: %s\n", sent, reason(engine, took));
+      fprintf(stderr, PROGRAM ": line %lu is not sent: %s\n", lines, reason(engine, took));
     }
     from += len + (end != NULL);
     searched = from;
@@ -179,7 +181,7 @@ static int send_all_lines(void) {
   }
   fprintf(stderr, "%lu records sent, %lu persisted%s\n", sent, persisted,
           from < to ? ", and more was read" : "");
-  return lost > 0 || from < to ? 1 : 0;
+  return lost > 0 || persisted < sent || from < to ? 1 : 0;
 }
 
 int main(int argc, char **argv) {
