@@ -26,10 +26,9 @@ static kloop_engine *engine;
 static const char *topic;
 static int stop_at_end, printed, done;
 
-static _Noreturn void fail_at(int32_t partition, int64_t offset, kloop_status status) {
-  if (partition < 0) die("topic %s: %s", topic, kloop_status_str(status));
-  die("topic %s, partition %d, offset %lld: %s", topic, (int)partition, (long long)offset,
-      kloop_status_str(status));
+static _Noreturn void fail_at(int32_t partition, int64_t offset, const char *why) {
+  if (partition < 0) die("topic %s: %s", topic, why);
+  die("topic %s, partition %d, offset %lld: %s", topic, (int)partition, (long long)offset, why);
 }
 
 static void print_records(const kloop_event *ev) {
@@ -45,7 +44,7 @@ static void print_records(const kloop_event *ev) {
     next = records[n - 1].offset + 1;
     n = 0;
   }
-  if (n < 0) fail_at(ev->u.records.partition, next, n);
+  if (n < 0) fail_at(ev->u.records.partition, next, reason(engine, n));
   printed = 1;
 }
 
@@ -54,8 +53,9 @@ static void on_event(const kloop_event *ev) {
     case KLOOP_EV_RECORDS: print_records(ev); break;
     case KLOOP_EV_EOF: done |= stop_at_end; break;
     case KLOOP_EV_POSTED: done = 1; break;
-    /* The log line before it has more: a batch's codec, what is damaged. */
-    case KLOOP_EV_ERROR: fail_at(ev->u.error.partition, ev->u.error.offset, ev->status);
+    /* The log line before this has more: a batch's codec, what is damaged. */
+    case KLOOP_EV_ERROR:
+      fail_at(ev->u.error.partition, ev->u.error.offset, kloop_status_str(ev->status));
     default: break;
   }
 }
