@@ -207,7 +207,7 @@ static void api_versions(struct copy *c, int version) {
   if (c->flexible) {
     put_varint(c, kept + 1);
   } else {
-    unsigned char count[4] = {0, 0, 0, (unsigned char)kept};
+    unsigned char count[4] = {0, 0, (unsigned char)(kept >> 8), (unsigned char)kept};
     put(c, count, 4);
   }
   if (!c->bad) memmove(c->out + c->len, entries, kept_ones.len);
