@@ -4,7 +4,7 @@
 #   make test       everything that needs no foreign peer
 #   make examples   the C programs of examples/c, into build/
 #   make interop    installs real Kafka peers into .interop/ and runs the matrix
-#   make limit      kloop beside the raw limit of the machine, as ratios
+#   make limit      kloop beside the raw limit of the machine, as ratios (4 minutes)
 #   make header     writes include/kloop.h anew
 #   make fuzz       runs the fuzz targets for SECONDS each (60)
 
@@ -26,11 +26,11 @@ demo: examples
 
 examples: $(addprefix $(BUILD)/,$(EXAMPLES))
 
-$(BUILD)/pipeline: examples/c/pipeline.c examples/c/heap_count.c examples/c/heap_count.h include/kloop.h lib
+$(BUILD)/pipeline: examples/c/pipeline.c examples/c/heap_count.c examples/c/heap_count.h examples/c/program.h include/kloop.h lib
 	@mkdir -p $(BUILD)
 	$(CC) $(STRICT) $(CFLAGS) examples/c/pipeline.c examples/c/heap_count.c $(LIB) $(LIBS) -o $@
 
-$(BUILD)/%: examples/c/%.c include/kloop.h lib
+$(BUILD)/%: examples/c/%.c examples/c/program.h include/kloop.h lib
 	@mkdir -p $(BUILD)
 	$(CC) $(STRICT) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
 
@@ -39,7 +39,7 @@ lib: tools
 	$(CARGO) rustc --quiet --release --lib --crate-type staticlib
 
 tools:
-	@command -v $(CARGO) >/dev/null || { echo "kloop needs a stable Rust toolchain: install rustup, then 'rustup default stable'"; exit 1; }
+	@command -v $(CARGO) >/dev/null || { echo "kloop needs Rust 1.95 or newer: install rustup, then 'rustup update stable'"; exit 1; }
 	@command -v $(CC) >/dev/null || { echo "kloop needs a C compiler: 'apt-get install gcc', or set CC"; exit 1; }
 
 test: tools

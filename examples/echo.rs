@@ -1,8 +1,12 @@
 //! The bare network engine: echoes frames of four size bytes and a payload.
 //!
-//! `echo PORT [--stats] [--copy BYTES]` listens on 127.0.0.1 (port 0 picks one) and says where.
-//! With `--stats` it prints what the selector did once its standard input ends. Frames of at most
-//! so many bytes are copied, larger ones are answered by reference.
+//! ```sh
+//! cargo run --release --example echo -- PORT [--stats] [--copy BYTES]
+//! ```
+//!
+//! It listens on 127.0.0.1 (port 0 picks one) and says where. With `--stats` it prints what the
+//! selector did once its standard input ends. Frames of at most so many bytes are copied, larger ones
+//! are answered by reference. The status is 2 for a wrong call, 1 for any other failure.
 
 use kloop::error::Error;
 use kloop::logging::Logger;
@@ -14,6 +18,7 @@ use kloop::net::{
 };
 use kloop::time::{Clock, SystemClock};
 use std::collections::HashSet;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,22 +27,67 @@ use std::time::Duration;
 const COPY_MAX: usize = 1024;
 const CHANNELS: usize = 2048;
 
-fn main() -> Result<(), Error> {
-    const USAGE: Error = Error::Invalid("usage: echo PORT [--stats] [--copy BYTES]");
-    let (mut port, mut stats, mut copy_max) = (0, false, COPY_MAX);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--stats" => stats = true,
-            "--copy" => {
-                copy_max = arguments.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?;
-            }
-            number => port = number.parse().map_err(|_| USAGE)?,
+const USAGE: &str = "usage: echo PORT [--stats] [--copy BYTES]";
+
+fn main() -> ExitCode {
+    let options = match Options::read(std::env::args().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(why) => {
+            eprintln!("echo: {why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match serve(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("echo: {error}");
+            ExitCode::FAILURE
         }
     }
-    let mut server = Server::new(port, copy_max)?;
+}
+
+struct Options {
+    port: u16,
+    stats: bool,
+    copy_max: usize,
+}
+
+impl Options {
+    /// `None` is the wish to see the usage.
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
+        let (mut port, mut stats, mut copy_max) = (None, false, COPY_MAX);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--help" => return Ok(None),
+                "--stats" => stats = true,
+                "--copy" => {
+                    let bytes = arguments.next().ok_or("--copy wants a value")?;
+                    copy_max =
+                        bytes.parse().map_err(|_| format!("--copy: '{bytes}' is no number"))?;
+                }
+                option if option.starts_with('-') => {
+                    return Err(format!("there is no option {option}"));
+                }
+                extra if port.is_some() => {
+                    return Err(format!("'{extra}' is one argument too many"));
+                }
+                number => {
+                    port = Some(number.parse().map_err(|_| format!("'{number}' is no port"))?);
+                }
+            }
+        }
+        Ok(Some(Options { port: port.ok_or("PORT is missing")?, stats, copy_max }))
+    }
+}
+
+fn serve(options: &Options) -> Result<(), Error> {
+    let mut server = Server::new(options.port, options.copy_max)?;
     let stop = Arc::new(AtomicBool::new(false));
-    if stats {
+    if options.stats {
         watch_input(server.selector.waker(), Arc::clone(&stop));
     }
     server.run(&stop)?;

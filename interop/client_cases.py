@@ -82,9 +82,7 @@ def many_in(cell, kloop):
 def latest_by_example(cell, kloop):
     """build/consumer from latest sees what is sent once it is there, and nothing older."""
     kloop.java.produce(cell, cell.name, value_lines([b"old"] * 10))
-    # It flushes at its end only, and is ended by a signal.
-    args = ["stdbuf", "-oL", kloop.examples.consumer, "-b", cell.address, "-t", cell.name, "-o", "latest"]
-    reader = cell.start(args)
+    reader = cell.start([kloop.examples.consumer, "-b", cell.address, "-t", cell.name, "-o", "latest"])
     number = 0
     while reader.output().count(b"\n") < 3:
         if time.monotonic() > cell.deadline:

@@ -1,40 +1,75 @@
-/* A Kafka proxy: a broker and a client on one engine, in one thread. It answers ApiVersions itself
- * and forwards every other request that it advertises to the cluster behind it; where an answer names
- * brokers, it puts its own address there, so that clients stay with it.
+/* A Kafka proxy: a broker and a client on one engine, in one thread. Every request is forwarded to
+ * the broker behind it; where an answer names brokers, the proxy puts its own address there, so that
+ * clients stay with it. What a client may ask for is what the broker behind serves.
  *
  *   build/proxy -b BROKERS [--listen HOST:PORT]
  *
- * Prints `listening on HOST:PORT` once it takes connections. SIGTERM and SIGINT end it with status 0.
- * It advertises what Apache Kafka 4.x does, so that is what must be behind it. A frame of either side
- * is at most 1 MiB: set fetch.max.bytes of the clients accordingly. */
+ * Prints `listening on HOST:PORT` once it takes connections; that address is also what clients are
+ * told. SIGTERM and SIGINT end it with status 0; a wrong call has status 2, any other failure 1.
+ *
+ * All clients share the proxy's few connections, so some things cannot be forwarded honestly:
+ *  - SaslHandshake and SaslAuthenticate: they would log in the proxy, not the client. Not offered.
+ *  - A choice among brokers: they all have the proxy's address, and it asks any of them. One broker
+ *    must be behind it; it warns if there are more.
+ *  - Requests that a broker holds back (JoinGroup, SyncGroup, Fetch) hold back those of other clients
+ *    behind them. A group of several members gets together slowly.
+ *  - A produce with acks=0 goes on with acks=1, because the proxy has to know its end.
+ * A frame is at most a quarter of the engine's memory, 8 MiB here; 64 requests at once are the most,
+ * one more costs its client the connection, and the client tries again. */
 #define _GNU_SOURCE
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "kloop.h"
+#define PROGRAM "proxy"
+#define USAGE                                                                  \
+  "usage: proxy -b BROKERS [--listen HOST:PORT]\n"                             \
+  "  -b BROKERS          HOST:PORT[,HOST:PORT]... of the broker behind\n"      \
+  "  --listen HOST:PORT  127.0.0.1:9092 by default; port 0 picks one\n"
+#include "program.h"
 
-enum { METADATA = 3, FIND_COORDINATOR = 10, EVENTS = 64, ROOM = 1 << 20 };
+enum { EVENTS = 64, ROOM = 8 << 20, REQUESTS = 64 };
+enum { PRODUCE = 0, METADATA = 3, FIND_COORDINATOR = 10, API_VERSIONS = 18, DESCRIBE_CLUSTER = 60 };
+enum { UNSUPPORTED_VERSION = 35 };
 
-/* Produce, Fetch, ListOffsets, Metadata, offsets and groups, CreateTopics, DeleteTopics,
- * InitProducerId, OffsetForLeaderEpoch. */
-static const int FORWARDED[] = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 19, 20, 22, 23};
+/* What is forwarded, by API key; NULL is not: what brokers keep to themselves, and authentication. */
+static const char *const NAMES[] = {
+    "Produce", "Fetch", "ListOffsets", "Metadata", NULL, NULL, NULL, NULL, "OffsetCommit",
+    "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
+    "DescribeGroups", "ListGroups", NULL, "ApiVersions", "CreateTopics", "DeleteTopics",
+    /* 21 */ "DeleteRecords", "InitProducerId", "OffsetForLeaderEpoch", "AddPartitionsToTxn",
+    "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeAcls", "CreateAcls",
+    /* 31 */ "DeleteAcls", "DescribeConfigs", "AlterConfigs", "AlterReplicaLogDirs", "DescribeLogDirs",
+    NULL, "CreatePartitions", "CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken",
+    /* 41 */ "DescribeDelegationToken", "DeleteGroups", "ElectLeaders", "IncrementalAlterConfigs",
+    "AlterPartitionReassignments", "ListPartitionReassignments", "OffsetDelete", "DescribeClientQuotas",
+    "AlterClientQuotas", "DescribeUserScramCredentials",
+    /* 51 */ "AlterUserScramCredentials", NULL, NULL, NULL, "DescribeQuorum", NULL, "UpdateFeatures",
+    NULL, NULL, "DescribeCluster",
+    /* 61 */ "DescribeProducers", NULL, NULL, "UnregisterBroker", "DescribeTransactions",
+    "ListTransactions", NULL, "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", NULL,
+    /* 71 */ "GetTelemetrySubscriptions", "PushTelemetry", NULL, "ListConfigResources",
+    "DescribeTopicPartitions", "ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch",
+    "ShareAcknowledge", "AddRaftVoter",
+    /* 81 */ "RemoveRaftVoter", NULL, "InitializeShareGroupState", "ReadShareGroupState",
+    "WriteShareGroupState", "DeleteShareGroupState", "ReadShareGroupStateSummary",
+    "StreamsGroupHeartbeat", "StreamsGroupDescribe", "DescribeShareGroupOffsets",
+    /* 91 */ "AlterShareGroupOffsets", "DeleteShareGroupOffsets",
+};
+enum { KEYS = sizeof NAMES / sizeof NAMES[0] };
 
 static kloop_engine *engine;
 static kloop_broker *broker;
 static kloop_client *client;
-static kloop_waker *waker;
 static char host[64];
 static uint32_t port;
+static uint64_t forwarded[2]; /* the bit set of all that have a name above */
 static int closing;
 
-static void on_signal(int number) { (void)!kloop_waker_post(waker, (uint64_t)number); }
-
-static void write_log(void *ctx, uint32_t level, const char *msg, size_t len) {
-  (void)ctx;
-  fprintf(stderr, "%u %.*s\n", level, (int)len, msg);
+/* One line for an API that fails, until it works again or fails in another way. */
+static void complain(int key, int version, kloop_status status, const char *what) {
+  static kloop_status told[KEYS];
+  if (told[key] == status) return;
+  told[key] = status;
+  if (status != 0) fprintf(stderr, "WARN %s version %d: %s\n", NAMES[key], version, what);
 }
 
 /* ---- answers that name brokers: copied field by field, hosts and ports replaced ---- */
@@ -118,17 +153,22 @@ static void own_address(struct copy *c) {
   put(c, number, 4);
 }
 
-static uint32_t array(struct copy *c) {
-  uint32_t n = 0;
+/* An array's length; 0 for null too. */
+static uint32_t array_len(struct copy *c) {
   if (c->flexible) {
-    n = varint(c);
-    put_varint(c, n);
+    uint32_t n = varint(c);
     return n ? n - 1 : 0;
   }
-  const unsigned char *count = c->in;
-  same(c, 4);
-  if (!c->bad) n = (uint32_t)count[0] << 24 | (uint32_t)count[1] << 16 | (uint32_t)count[2] << 8 | count[3];
-  return n > (size_t)(c->end - c->in) ? 0 : n;
+  const unsigned char *n = take(c, 4);
+  if (n == NULL || n[0] & 0x80) return 0;
+  return (uint32_t)n[0] << 24 | (uint32_t)n[1] << 16 | (uint32_t)n[2] << 8 | n[3];
+}
+
+static uint32_t array(struct copy *c) {
+  const unsigned char *from = c->in;
+  uint32_t n = array_len(c);
+  put(c, from, (size_t)(c->in - from));
+  return n;
 }
 
 static void tags(struct copy *c) {
@@ -143,13 +183,64 @@ static void tags(struct copy *c) {
   }
 }
 
+/* The APIs that the broker behind serves, without those that are not forwarded. */
+static void api_versions(struct copy *c, int version) {
+  c->flexible = version >= 3;
+  same(c, 2); /* error */
+  uint32_t n = array_len(c), kept = 0;
+  unsigned char *entries = c->out + c->len + 4; /* behind room for their number, which follows */
+  struct copy kept_ones = {.in = c->in, .end = c->end, .out = entries, .flexible = c->flexible};
+  for (; n > 0 && !kept_ones.bad; n--) {
+    size_t before = kept_ones.len;
+    const unsigned char *key = kept_ones.in;
+    same(&kept_ones, 6); /* key, smallest and largest version */
+    tags(&kept_ones);
+    if (kept_ones.bad) break;
+    int number_of = key[0] << 8 | key[1];
+    if (number_of < KEYS && NAMES[number_of] != NULL)
+      kept++;
+    else
+      kept_ones.len = before;
+  }
+  c->bad |= kept_ones.bad;
+  c->in = kept_ones.in;
+  if (c->flexible) {
+    put_varint(c, kept + 1);
+  } else {
+    unsigned char count[4] = {0, 0, (unsigned char)(kept >> 8), (unsigned char)kept};
+    put(c, count, 4);
+  }
+  if (!c->bad) memmove(c->out + c->len, entries, kept_ones.len);
+  c->len += kept_ones.len;
+}
+
 static void metadata(struct copy *c, int version) {
+  static int told;
   c->flexible = version >= 9;
   if (version >= 3) same(c, 4); /* throttle time */
-  for (uint32_t n = array(c); n > 0 && !c->bad; n--) {
+  uint32_t n = array(c);
+  if (n > 1 && !told++)
+    fprintf(stderr, "WARN %u brokers are behind this proxy, it cannot keep them apart\n", n);
+  for (; n > 0 && !c->bad; n--) {
     same(c, 4); /* node id */
     own_address(c);
     if (version >= 1) same_string(c); /* rack */
+    tags(c);
+  }
+}
+
+static void describe_cluster(struct copy *c, int version) {
+  c->flexible = 1;
+  same(c, 4 + 2); /* throttle time, error */
+  same_string(c);
+  if (version >= 1) same(c, 1); /* endpoint type */
+  same_string(c);               /* cluster id */
+  same(c, 4);                   /* controller */
+  for (uint32_t n = array(c); n > 0 && !c->bad; n--) {
+    same(c, 4); /* node id */
+    own_address(c);
+    same_string(c);               /* rack */
+    if (version >= 2) same(c, 1); /* fenced */
     tags(c);
   }
 }
@@ -173,51 +264,96 @@ static void find_coordinator(struct copy *c, int version) {
   }
 }
 
+/* The answer as the client is to have it; no data if it is not what its version allows. */
 static kloop_slice rewritten(const kloop_event *ev) {
-  static unsigned char room[ROOM];
+  static unsigned char room[ROOM + 64]; /* `api_versions` puts its entries behind a gap */
   kloop_slice answer = {ev->u.request.body, ev->u.request.body_len};
   struct copy c = {.in = answer.data, .end = (const unsigned char *)answer.data + answer.len, .out = room};
-  if (ev->u.request.api_key == METADATA)
-    metadata(&c, ev->u.request.api_version);
-  else if (ev->u.request.api_key == FIND_COORDINATOR)
-    find_coordinator(&c, ev->u.request.api_version);
-  else
-    return answer;
+  switch (ev->u.request.api_key) {
+    case METADATA: metadata(&c, ev->u.request.api_version); break;
+    case FIND_COORDINATOR: find_coordinator(&c, ev->u.request.api_version); break;
+    case API_VERSIONS: api_versions(&c, ev->u.request.api_version); break;
+    case DESCRIBE_CLUSTER: describe_cluster(&c, ev->u.request.api_version); break;
+    default: return answer;
+  }
   same(&c, (size_t)(c.end - c.in));
-  if (!c.bad) answer.data = room, answer.len = c.len;
-  return answer;
+  return c.bad ? (kloop_slice){NULL, 0} : (kloop_slice){room, c.len};
 }
 
 /* ---- forwarding: the request's id travels as the token of the forwarded one ---- */
 
+static kloop_id silent[REQUESTS]; /* produces whose clients wait for no answer */
+
+static int take_silent(kloop_id request) {
+  for (size_t i = 0; i < REQUESTS; i++)
+    if (silent[i] == request) return silent[i] = 0, 1;
+  return 0;
+}
+
 static void hang_up(kloop_id request) {
-  kloop_slice nothing = {"", 0};
-  (void)!kloop_broker_respond(broker, request, &nothing, 0, KLOOP_RESPOND_CLOSE, 0);
+  (void)!kloop_broker_respond(broker, request, NULL, 0, KLOOP_RESPOND_CLOSE, 0);
+}
+
+/* A produce with acks=0 has no answer. With acks=1 it has one, for the proxy. */
+static kloop_slice with_acks(const kloop_event *ev, kloop_slice body) {
+  static unsigned char room[ROOM];
+  struct copy c = {.in = body.data, .end = (const unsigned char *)body.data + body.len};
+  c.flexible = ev->u.request.api_version >= 9;
+  if (ev->u.request.api_version >= 3) take(&c, string_len(&c)); /* transactional id */
+  size_t at = body.len - (size_t)(c.end - c.in);
+  const unsigned char *acks = take(&c, 2);
+  if (acks == NULL || acks[0] != 0 || acks[1] != 0 || body.len > ROOM) return body;
+  for (size_t i = 0; i < REQUESTS; i++) {
+    if (silent[i] != 0) continue;
+    silent[i] = ev->u.request.id;
+    memcpy(room, body.data, body.len);
+    room[at + 1] = 1;
+    return (kloop_slice){room, body.len};
+  }
+  return body;
+}
+
+static void on_request(const kloop_event *ev) {
+  kloop_slice body = {ev->u.request.body, ev->u.request.body_len};
+  int key = ev->u.request.api_key, version = ev->u.request.api_version;
+  if (key == PRODUCE) body = with_acks(ev, body);
+  kloop_status status =
+      kloop_client_request(client, -1, (int16_t)key, (int16_t)version, body, ev->u.request.id, NULL);
+  if (status == 0) return;
+  complain(key, version, status, reason(engine, status));
+  take_silent(ev->u.request.id);
+  hang_up(ev->u.request.id); /* the client tries again by itself */
+}
+
+static void on_reply(const kloop_event *ev) {
+  /* Error 35 in version 0 and no API: ask again, in version 0 (KIP-511). */
+  static const unsigned char OLDER[] = {0, UNSUPPORTED_VERSION, 0, 0, 0, 0};
+  int key = ev->u.request.api_key, version = ev->u.request.api_version;
+  uint32_t parts = take_silent(ev->user) ? 0 : 1;
+  kloop_slice answer = {OLDER, sizeof OLDER};
+  kloop_status status = ev->status;
+  if (status == UNSUPPORTED_VERSION && key == API_VERSIONS) {
+    status = 0;
+  } else if (status == UNSUPPORTED_VERSION) {
+    complain(key, version, status, "the broker behind does not serve it");
+  } else if (status != 0) {
+    complain(key, version, status, kloop_status_str(status));
+  } else {
+    answer = rewritten(ev);
+    if (answer.data == NULL) status = KLOOP_E_PROTOCOL;
+    complain(key, version, status, "an answer that this proxy cannot read");
+  }
+  if (status == 0) status = kloop_broker_respond(broker, ev->user, &answer, parts, 0, 0);
+  if (status != 0) hang_up(ev->user);
 }
 
 static void on_event(const kloop_event *ev) {
   switch (ev->type) {
-    case KLOOP_EV_REQUEST: {
-      kloop_slice body = {ev->u.request.body, ev->u.request.body_len};
-      kloop_status status = kloop_client_request(client, -1, (int16_t)ev->u.request.api_key,
-                                                 (int16_t)ev->u.request.api_version, body,
-                                                 ev->u.request.id, NULL);
-      if (status != 0) hang_up(ev->u.request.id); /* the client tries again by itself */
-      break;
-    }
-    case KLOOP_EV_REPLY: {
-      kloop_slice answer = rewritten(ev);
-      if (ev->status != 0 || kloop_broker_respond(broker, ev->user, &answer, 1, 0, 0) != 0) hang_up(ev->user);
-      break;
-    }
+    case KLOOP_EV_REQUEST: on_request(ev); break;
+    case KLOOP_EV_REPLY: on_reply(ev); break;
     case KLOOP_EV_POSTED: closing = 1; break;
     default: break;
   }
-}
-
-static int usage(void) {
-  fprintf(stderr, "usage: proxy -b BROKERS [--listen HOST:PORT]\n");
-  return 2;
 }
 
 int main(int argc, char **argv) {
@@ -226,50 +362,50 @@ int main(int argc, char **argv) {
   kloop_broker_conf bc;
   kloop_conf cc;
   kloop_error err;
-  uint64_t apis[2] = {0, 0};
-  if (kloop_broker_conf_init(&bc, sizeof bc, KLOOP_ABI) != 0) return 1;
+  if (kloop_engine_config_init(&ec, sizeof ec, KLOOP_ABI) != 0 ||
+      kloop_broker_conf_init(&bc, sizeof bc, KLOOP_ABI) != 0 ||
+      kloop_conf_init(&cc, sizeof cc, KLOOP_ABI) != 0)
+    die("the library is older than this program");
   bc.listen = "127.0.0.1:9092";
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (strcmp(argv[i], "-b") == 0)
-      upstream.value = argv[i + 1];
-    else if (strcmp(argv[i], "--listen") == 0)
-      bc.listen = argv[i + 1];
+  for (int i = 1; i < argc; i++) {
+    if (is(argv[i], "--help"))
+      help();
+    else if (is(argv[i], "-b"))
+      upstream.value = value_of(argv, &i);
+    else if (is(argv[i], "--listen"))
+      bc.listen = value_of(argv, &i);
     else
-      return usage();
+      unknown(argv[i]);
   }
-  if (upstream.value == NULL) return usage();
-  for (size_t i = 0; i < sizeof FORWARDED / sizeof *FORWARDED; i++) apis[FORWARDED[i] / 64] |= 1ull << FORWARDED[i] % 64;
-  bc.host_apis = apis;
+  if (upstream.value == NULL) usage("-b BROKERS is missing");
+  for (int key = 0; key < KEYS; key++)
+    if (NAMES[key] != NULL) forwarded[key / 64] |= 1ull << key % 64;
+  bc.host_apis = forwarded;
   bc.host_api_words = 2;
-  if (kloop_engine_config_init(&ec, sizeof ec, KLOOP_ABI) != 0) return 1;
   ec.log = write_log;
-  if (kloop_conf_init(&cc, sizeof cc, KLOOP_ABI) != 0) return 1;
   cc.props = &upstream;
   cc.prop_count = 1;
-  if (kloop_engine_new(&ec, &engine, &err) != 0 || kloop_waker_new(engine, &waker) != 0 ||
-      kloop_client_new(engine, &cc, &client, &err) != 0 ||
-      kloop_broker_new(engine, &bc, &broker, &err) != 0) {
-    fprintf(stderr, "proxy: %s\n", err.msg);
-    return 1;
-  }
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
+  if (kloop_engine_new(&ec, &engine, &err) != 0) die("%s", err.msg);
+  signals_to(engine);
+  if (kloop_client_new(engine, &cc, &client, &err) != 0) die("%s", err.msg);
+  if (kloop_broker_new(engine, &bc, &broker, &err) != 0) die("%s: %s", bc.listen, err.msg);
   int32_t bound = kloop_broker_address(broker, host, sizeof host);
-  if (bound < 0) return 1;
+  if (bound < 0) die("its address: %s", reason(engine, bound));
   port = (uint32_t)bound;
   printf("listening on %s\n", host);
   fflush(stdout);
   *strrchr(host, ':') = '\0';
+  if (host[0] == '[') { /* the brackets belong to the text, not to the address */
+    memmove(host, host + 1, strlen(host));
+    *strchr(host, ']') = '\0';
+  }
 
   while (!closing) {
     kloop_event events[EVENTS];
     struct pollfd watch = {.fd = kloop_engine_fd(engine), .events = POLLIN};
     poll(&watch, 1, -1);
     int32_t n = kloop_poll(engine, events, EVENTS, 0);
-    if (n < 0) return 1;
+    if (n < 0) die("poll: %s", reason(engine, n));
     for (int32_t i = 0; i < n; i++) {
       on_event(&events[i]);
       kloop_release(engine, &events[i].lease, 1);
@@ -278,6 +414,6 @@ int main(int argc, char **argv) {
   kloop_broker_free(broker);
   kloop_client_free(client);
   kloop_engine_free(engine);
-  kloop_waker_free(waker);
+  signals_off();
   return 0;
 }
