@@ -83,7 +83,8 @@ static void reap(pid_t child) {
 }
 
 typedef struct Surroundings {
-  struct sigaction handlers[SIGNALS];
+  void (*handlers[SIGNALS])(int);
+  int flags[SIGNALS];
   struct rlimit limits[LIMITS];
   sigset_t blocked;
   mode_t mask;
@@ -93,7 +94,12 @@ typedef struct Surroundings {
 static Surroundings look_around(void) {
   Surroundings s;
   memset(&s, 0, sizeof s);
-  for (int i = 1; i < SIGNALS; i++) sigaction(i, NULL, &s.handlers[i]);
+  for (int i = 1; i < SIGNALS; i++) {
+    struct sigaction action;
+    if (sigaction(i, NULL, &action) != 0) continue;
+    s.handlers[i] = action.sa_handler; /* what else stands there is not all filled in */
+    s.flags[i] = action.sa_flags;
+  }
   for (int i = 0; i < LIMITS; i++) getrlimit(i, &s.limits[i]);
   pthread_sigmask(SIG_BLOCK, NULL, &s.blocked);
   s.mask = umask(022);

@@ -3,8 +3,12 @@
 
 use core::cell::{Cell, RefCell};
 use core::fmt::{self, Write};
+use std::panic::PanicHookInfo;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::OnceLock;
+
+/// What std runs for each panic.
+type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 /// Bytes kept of what a panic said.
 const KEPT: usize = 256;
@@ -61,14 +65,15 @@ pub(crate) fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, Caught> {
 
 /// From now on panics under a guard are not printed. Those of others go where they went before.
 pub(crate) fn keep_quiet() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static OTHERS: OnceLock<Hook> = OnceLock::new();
+    OTHERS.get_or_init(|| {
         let others = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
+        // It captures nothing, so the box takes no memory that a library which is unloaded would leave.
+        std::panic::set_hook(Box::new(|info| {
             // A thread that ends has no place to keep it.
             let guarded = DEPTH.try_with(Cell::get).is_ok_and(|depth| depth > 0);
             if !guarded {
-                return others(info);
+                return OTHERS.get().map_or((), |others| others(info));
             }
             let message = info.payload_as_str().unwrap_or("a payload that is no text");
             let _ = LAST.try_with(|last| {
@@ -81,6 +86,7 @@ pub(crate) fn keep_quiet() {
                 };
             });
         }));
+        others
     });
 }
 
