@@ -110,6 +110,8 @@ static inline int is_of_client(const char *key) {
       "request.timeout.ms", "connections.max.idle.ms", "metadata.max.age.ms",
       "metadata.recovery.strategy", "metadata.recovery.rebootstrap.trigger.ms",
       "send.buffer.bytes", "receive.buffer.bytes", "allow.auto.create.topics",
+      "resolver.nameservers", "resolver.search", "resolver.ndots", "resolver.timeout.ms",
+      "resolver.attempts", "resolver.rotate",
   };
   for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
     if (is(key, KEYS[i])) return 1;
