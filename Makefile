@@ -19,7 +19,7 @@ LIBS := -lpthread -lm -ldl
 EXAMPLES := pipeline producer consumer broker proxy
 SECONDS := 60
 
-.PHONY: demo test examples interop limit header fuzz clean tools lib
+.PHONY: demo test examples interop limit header fuzz clean tools lib choices
 
 demo: examples
 	$(BUILD)/pipeline
@@ -54,6 +54,11 @@ interop: examples
 
 limit: examples
 	benches/limit/run
+
+# What a host's choices buy: PREFAULT, huge pages, busy polling.
+choices: examples
+	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -O2 benches/choices/choices.c $(or $(CARGO_TARGET_DIR),target)/release/libkloop.a -lpthread -lm -ldl -o build/choices
+	build/choices
 
 fuzz: tools
 	.ci/fuzz $(SECONDS)

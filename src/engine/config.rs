@@ -16,7 +16,7 @@ pub struct EngineConfig {
     /// sum of [`crate::net::pool::network_terms`]; the largest frame that can be received is
     /// [`crate::net::pool::frame_max`] of it.
     pub memory_limit: usize,
-    /// Where that memory comes from.
+    /// Where that memory comes from. If it is mapped and touched at once, so is that of brokers.
     pub memory: Memory,
     /// Connections at most, of all clients and brokers together.
     pub max_connections: usize,

@@ -24,6 +24,7 @@ use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
 use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits, LOOKUP_EXCHANGES};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
+use crate::net::pool::Memory;
 use crate::net::selector::{Selector, SelectorConfig, earlier};
 use crate::net::slots::{SlotId, Slots};
 use crate::net::{BufferPool, ConnId, Notice, Owner};
@@ -77,6 +78,8 @@ pub struct Engine {
     selector: Selector,
     pool: BufferPool,
     memory_limit: usize,
+    /// All memory is touched at creation, that of brokers too.
+    prefault: bool,
     clock: SystemClock,
     logger: Logger,
     clients: Slots<Client>,
@@ -108,6 +111,7 @@ impl Engine {
     /// refuses a descriptor.
     pub fn new(config: EngineConfig) -> Result<Engine, Error> {
         config.check()?;
+        let prefault = matches!(config.memory, Memory::Map { prefault: true });
         let pool = BufferPool::for_network(config.memory_limit, config.memory)?;
         let selector = Selector::new(
             SelectorConfig {
@@ -127,6 +131,7 @@ impl Engine {
             selector,
             pool,
             memory_limit: config.memory_limit,
+            prefault,
             clock: SystemClock::new(),
             logger: config.logger,
             clients: Slots::new(config.max_clients),
@@ -422,13 +427,16 @@ impl Engine {
     /// No room for another broker, no memory for its log, or the address cannot be had.
     pub fn add_broker(
         &mut self,
-        config: BrokerConfig,
+        mut config: BrokerConfig,
         limits: BrokerLimits,
         user: u64,
         listen: Option<SocketAddr>,
         advertised: Option<(&str, u16)>,
     ) -> Result<SlotId, Error> {
         let id = self.brokers.next_id().ok_or(Error::Exhausted("brokers of this engine"))?;
+        if let Memory::Map { prefault } = &mut config.memory {
+            *prefault |= self.prefault;
+        }
         let owner = Owner(id.index() as u32 | BROKER_BIT);
         let seed = self.next_seed();
         let mut broker = Broker::new(config, limits, user, owner, self.logger.clone(), seed)?;

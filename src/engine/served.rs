@@ -135,6 +135,7 @@ impl Engine {
             return Err(Error::Invalid("the broker has served connections, or closes"));
         }
         config.check()?;
+        let config = ReactorConfig { prefault: config.prefault || self.prefault, ..config };
         let listener = served.listener.take();
         let listener = listener.and_then(|listener| self.selector.release_listener(listener));
         let listener = listener.ok_or(Error::Invalid("the broker does not listen"))?;

@@ -159,7 +159,10 @@ fn run(
     let (inner, busy) = match handle::open(shell) {
         Ok(open) => open,
         Err(refused) => {
-            shell.set_last_error(refused.last_error());
+            // What was caught stays to be read.
+            if refused != Refused::Poisoned {
+                shell.set_last_error(refused.last_error());
+            }
             return refused.status();
         }
     };

@@ -32,7 +32,8 @@ pub const KLOOP_ENGINE_NO_TIMERFD: u32 = 1;
 /// In `kloop_engine_config.flags`: calls outside of `kloop_poll` do not make the descriptor
 /// readable; the host calls `kloop_poll` before it waits.
 pub const KLOOP_ENGINE_NO_AUTOWAKE: u32 = 2;
-/// In `kloop_engine_config.flags`: touch all memory at creation.
+/// In `kloop_engine_config.flags`: touch all memory at creation, that of brokers' logs and threads too:
+/// no page fault later, all of it in the resident size from the start.
 pub const KLOOP_ENGINE_PREFAULT: u32 = 4;
 /// In `kloop_engine_config.flags`: no thread check, for executors that move work freely and
 /// synchronise themselves.

@@ -29,6 +29,7 @@ unsafe fn given(conf: &kloop_reactor_conf, memory: usize) -> Result<ReactorConfi
         handlers: or(conf.handlers, default.handlers),
         max_queued: or(conf.max_queued, default.max_queued),
         memory,
+        prefault: false,
         cpus: cpus.map_err(|_| Error::Invalid("a negative number of a processor"))?,
     })
 }

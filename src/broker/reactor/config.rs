@@ -23,6 +23,8 @@ pub struct ReactorConfig {
     pub max_queued: usize,
     /// Bytes of each processor's pool.
     pub memory: usize,
+    /// Touch them at the start.
+    pub prefault: bool,
     /// Processors of the machine to stay on, in turn, the reactor's processors first; empty for none.
     pub cpus: Box<[usize]>,
 }
@@ -34,6 +36,7 @@ impl Default for ReactorConfig {
             handlers: 8,
             max_queued: 500,
             memory: 32 << 20,
+            prefault: false,
             cpus: Box::new([]),
         }
     }
@@ -64,7 +67,7 @@ pub(super) fn selector(
     connections: usize,
     logger: &Logger,
 ) -> Result<Selector, Error> {
-    let pool = BufferPool::for_network(config.memory, Memory::Map { prefault: false })?;
+    let pool = BufferPool::for_network(config.memory, Memory::Map { prefault: config.prefault })?;
     // Each request on the way keeps places for the pieces of its answer; those that find none wait.
     let on_the_way = (config.max_queued + config.handlers).min(connections).min(128);
     let config = SelectorConfig {
