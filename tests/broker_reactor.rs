@@ -411,8 +411,6 @@ fn sizes_that_cannot_be_are_refused() {
     for error in refused {
         assert!(matches!(error, Some(Error::Invalid(_))), "{error:?}");
     }
-    let hosts = BrokerConfig { host_apis: [1, 0], ..none() };
-    assert!(matches!(start(hosts, sizes()), Some(Error::Unsupported(_))));
 }
 
 /// Dropping is stopping; the processors of the machine that are asked for may be had.
