@@ -17,6 +17,9 @@
 pub mod acceptor;
 mod channel;
 mod channel_state;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod list;
 mod listener;
 pub mod pool;
