@@ -57,6 +57,11 @@ fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
     (result, COUNT.take().unwrap())
 }
 
+#[test]
+fn the_counter_counts() {
+    assert_eq!(counted(|| drop(std::hint::black_box(Box::new(5)))).1, 2);
+}
+
 /// An engine with a broker, a client of it, a producer and a consumer of one topic.
 struct Loop {
     engine: Engine,
