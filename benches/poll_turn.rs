@@ -24,6 +24,7 @@ impl Loop {
         let config = SelectorConfig {
             max_channels: channels,
             max_listeners: 1,
+            max_exchanges: 0,
             max_pieces: 4096,
             send_queue_max: 4 << 20,
             budget: TurnBudget::default(),

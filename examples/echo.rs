@@ -79,6 +79,7 @@ impl Server {
         let config = SelectorConfig {
             max_channels: CHANNELS,
             max_listeners: 1,
+            max_exchanges: 0,
             max_pieces: 16 << 10,
             send_queue_max: 8 << 20,
             budget: TurnBudget::default(),
@@ -110,7 +111,10 @@ impl Server {
                     Notice::Frames => self.echo(conn),
                     Notice::Drained => self.resume(conn),
                     Notice::Closed(_) => self.forget(conn),
-                    Notice::Accepted | Notice::Connected | Notice::Sent(_) => {}
+                    Notice::Accepted
+                    | Notice::Connected
+                    | Notice::Sent(_)
+                    | Notice::Answered(_) => {}
                 }
             }
             self.selector.flush();

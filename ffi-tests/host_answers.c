@@ -114,6 +114,8 @@ static void an_adopted_socket_is_served(void) {
   CHECK_IS(kloop_broker_new(engine, &cfg, &broker, NULL), KLOOP_OK); /* listens nowhere */
   CHECK_IS(kloop_broker_address(broker, NULL, 0), KLOOP_E_CLOSED);
   CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  CHECK_IS(kloop_broker_adopt(broker, -1, &conn), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_adopt(broker, 1000, &conn), KLOOP_E_INVALID); /* no descriptor at all */
   CHECK_IS(kloop_broker_adopt(broker, pair[0], &conn), KLOOP_OK);
   CHECK(conn != 0);
   CHECK_IS(write(pair[1], request, sizeof request), sizeof request);
@@ -124,6 +126,41 @@ static void an_adopted_socket_is_served(void) {
   CHECK_IS(read(pair[1], frame, 1), 0);
   close(pair[1]);
   kloop_broker_free(broker);
+  kloop_engine_free(engine);
+}
+
+/* Whether the peer is closed, with nobody polling the engine. */
+static int ended(int fd) {
+  char byte;
+  return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* A broker that is freed takes every connection with it: one it has not heard of, and one whose
+ * request the host holds while the grace of its close runs. */
+static void a_freed_broker_leaves_no_connection(void) {
+  /* FindCoordinator v1, correlation id 7, client id "x", key "g", type 0 */
+  const unsigned char request[] = {0, 0, 0, 15, 0, 10, 0, 1, 0, 0, 0, 7, 0, 1, 'x', 0, 1, 'g', 0};
+  char address[64];
+  int held[2], untold[2];
+  engine = check_engine();
+  kloop_broker *broker = host_broker(address, sizeof address);
+  CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, held), 0);
+  CHECK_IS(socketpair(AF_UNIX, SOCK_STREAM, 0, untold), 0);
+  CHECK_IS(kloop_broker_adopt(broker, held[0], NULL), KLOOP_OK);
+  CHECK_IS(write(held[1], request, sizeof request), sizeof request);
+  kloop_event event = await(KLOOP_EV_REQUEST);
+  kloop_release(engine, &event.lease, 1);
+  /* An answer that no memory will ever hold is not one to try again. */
+  static const unsigned char large[16 << 20];
+  kloop_slice parts[2] = {{request, sizeof request}, {large, sizeof large}};
+  CHECK_IS(kloop_broker_respond(broker, event.u.request.id, parts, 2, 0, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_close(broker, 3600000000000), KLOOP_OK);
+  CHECK_IS(kloop_broker_adopt(broker, untold[0], NULL), KLOOP_OK);
+  CHECK(!ended(held[1]) && !ended(untold[1]));
+  kloop_broker_free(broker);
+  CHECK(ended(held[1]) && ended(untold[1]));
+  close(held[1]);
+  close(untold[1]);
   kloop_engine_free(engine);
 }
 
@@ -176,6 +213,7 @@ static void closing_drains(void) {
 int main(void) {
   a_request_goes_to_the_host_and_back();
   an_adopted_socket_is_served();
+  a_freed_broker_leaves_no_connection();
   closing_drains();
   return 0;
 }

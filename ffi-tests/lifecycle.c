@@ -94,6 +94,38 @@ static void a_freed_handle_is_stale(void) {
   kloop_engine_free(a.engine);
 }
 
+/* What is freed while its grace runs ends at once. */
+static void a_free_ends_the_grace(void) {
+  const kloop_prop props[] = {{"linger.ms", "60000"}, {"delivery.timeout.ms", "120000"}};
+  const int64_t hour = 3600000000000;
+  char address[64];
+  kloop_topic topic;
+  kloop_event event;
+  int delivered = 0;
+  kloop_engine *engine = check_engine();
+  kloop_broker *broker = check_broker(engine, address, sizeof address);
+  kloop_client *client = check_client(engine, address);
+  kloop_producer *producer = check_producer(client, props, 2);
+  CHECK_IS(kloop_client_topic(client, "grace", 5, &topic), KLOOP_OK);
+  kloop_msg msg = check_msg(topic, "v", 1, 5);
+  while (kloop_produce(producer, &msg, 1) == 0)
+    if (kloop_poll(engine, &event, 1, 5000000000) == 1) kloop_release(engine, &event.lease, 1);
+  kloop_broker_free(broker);
+  CHECK_IS(kloop_producer_close(producer, hour), KLOOP_OK);
+  kloop_producer_free(producer);
+  while (kloop_poll(engine, &event, 1, 0) == 1) {
+    if (event.type == KLOOP_EV_DELIVERED) delivered++;
+    kloop_release(engine, &event.lease, 1);
+  }
+  CHECK_IS(delivered, 1);
+  broker = check_broker(engine, address, sizeof address);
+  CHECK_IS(kloop_broker_close(broker, hour), KLOOP_OK);
+  CHECK_IS(kloop_broker_address(broker, address, sizeof address), KLOOP_E_CLOSED); /* listens no more */
+  kloop_broker_free(broker);
+  kloop_client_free(client);
+  kloop_engine_free(engine);
+}
+
 static void handles_run_out_and_come_back(void) {
   kloop_engine_config cfg;
   kloop_engine *engine;
@@ -154,6 +186,7 @@ int main(void) {
   every_order(order, 0);
   a_dead_engine_says_so();
   a_freed_handle_is_stale();
+  a_free_ends_the_grace();
   handles_run_out_and_come_back();
   bad_properties_are_named();
   return 0;

@@ -110,6 +110,9 @@ static void with_handles(void) {
   msg = check_msg(topic, "v", 1, 0);
   msg.flags = 1;
   CHECK_IS(kloop_produce(producer, &msg, 1), KLOOP_E_ABI);
+  kloop_header header = {{"h", 1}, {NULL, 3}};
+  msg.flags = 0, msg.headers = &header, msg.header_count = 1;
+  CHECK_IS(kloop_produce(producer, &msg, 1), KLOOP_E_INVALID); /* a header that cannot be */
   CHECK_IS(kloop_consumer_assign(consumer, NULL, 1), KLOOP_E_INVALID);
   kloop_tp tp = {topic, -5, 0};
   CHECK_IS(kloop_consumer_assign(consumer, &tp, 1), KLOOP_E_INVALID);
@@ -261,7 +264,25 @@ static void with_parents(void) {
   kloop_engine_free(engine);
 }
 
+/* Sizes that no machine has are refused: a table that finds no memory would end the process. */
+static void absurd_sizes(void) {
+  for (int i = 0; i < 6; i++) {
+    kloop_engine_config cfg;
+    kloop_engine *engine = NULL;
+    CHECK_IS(kloop_engine_config_init(&cfg, sizeof cfg, KLOOP_ABI), KLOOP_OK);
+    if (i == 0) cfg.max_conns = UINT32_MAX;
+    if (i == 1) cfg.max_inflight = UINT32_MAX;
+    if (i == 2) cfg.max_posts = UINT32_MAX;
+    if (i == 3) cfg.max_handles = UINT32_MAX;
+    if (i == 4) cfg.max_leases = UINT32_MAX;
+    if (i == 5) cfg.memory_limit = (size_t)1 << 43;
+    CHECK_IS(kloop_engine_new(&cfg, &engine, NULL), KLOOP_E_INVALID);
+    CHECK(engine == NULL);
+  }
+}
+
 int main(void) {
+  absurd_sizes();
   without_any_handle();
   without_children();
   with_handles();

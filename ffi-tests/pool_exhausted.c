@@ -5,6 +5,51 @@
 
 enum { RECORDS = 20000, VALUE = 200 };
 
+/* With every lease out a host hears of posts, which may bring one back, and does not spin. */
+static void posts_pass_what_waits_for_a_lease(void) {
+  const kloop_prop props[] = {{"linger.ms", "0"}, {"batch.size", "0"}};
+  char address[64];
+  kloop_engine_config cfg;
+  kloop_engine *engine;
+  kloop_topic topic;
+  kloop_waker *waker;
+  kloop_event event, kept;
+  kloop_stats before, after;
+  int took = 0;
+  CHECK_IS(kloop_engine_config_init(&cfg, sizeof cfg, KLOOP_ABI), KLOOP_OK);
+  cfg.max_leases = 1;
+  CHECK_IS(kloop_engine_new(&cfg, &engine, NULL), KLOOP_OK);
+  kloop_broker *broker = check_broker(engine, address, sizeof address);
+  kloop_client *client = check_client(engine, address);
+  kloop_producer *producer = check_producer(client, props, 2);
+  CHECK_IS(kloop_waker_new(engine, &waker), KLOOP_OK);
+  CHECK_IS(kloop_client_topic(client, "kept", 4, &topic), KLOOP_OK);
+  kept.lease = 0;
+  while (!kept.lease || took < 2) {
+    kloop_msg msg = check_msg(topic, "v", 1, (uint64_t)took);
+    if (took < 2) took += kloop_produce(producer, &msg, 1);
+    if (kloop_poll(engine, &event, 1, 10000000) == 1 && event.lease) kept = event;
+  }
+  /* The second record's event has no lease. */
+  while (kloop_poll(engine, &event, 1, 100000000) == 1) CHECK_IS(event.lease, 0);
+  CHECK_IS(kloop_engine_stats(engine, &before, sizeof before), KLOOP_OK);
+  CHECK_IS(kloop_poll(engine, &event, 1, 100000000), 0);
+  CHECK_IS(kloop_engine_stats(engine, &after, sizeof after), KLOOP_OK);
+  CHECK(after.syscalls - before.syscalls < 20);
+  CHECK_IS(kloop_poll(engine, &event, 1, -1), 0); /* no sleep that nobody could end */
+  CHECK_IS(kloop_waker_post(waker, 7), KLOOP_OK);
+  CHECK_IS(kloop_poll(engine, &event, 1, 5000000000), 1);
+  CHECK(event.type == KLOOP_EV_POSTED && event.user == 7);
+  kloop_release(engine, &kept.lease, 1);
+  CHECK_IS(kloop_poll(engine, &event, 1, 5000000000), 1);
+  CHECK_IS(event.type, KLOOP_EV_DELIVERED);
+  kloop_waker_free(waker);
+  kloop_engine_free(engine);
+  kloop_producer_free(producer);
+  kloop_client_free(client);
+  kloop_broker_free(broker);
+}
+
 int main(void) {
   char address[64], value[VALUE];
   kloop_engine_config cfg;
@@ -98,5 +143,6 @@ int main(void) {
   kloop_client_free(client);
   kloop_broker_free(broker);
   kloop_engine_free(engine);
+  posts_pass_what_waits_for_a_lease();
   return 0;
 }

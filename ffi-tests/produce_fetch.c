@@ -124,6 +124,9 @@ static void there_and_back(uint32_t cap) {
   CHECK_IS(seen.delivered, RECORDS);
   CHECK_IS(seen.records, RECORDS);
   CHECK_IS(kloop_consumer_position(consumer, topic, 0), RECORDS);
+  CHECK_IS(kloop_consumer_position(consumer, topic, 7), KLOOP_E_INVALID); /* not assigned */
+  kloop_tp two[2] = {from, {topic, 7, 0}};
+  CHECK_IS(kloop_consumer_pause(consumer, two, 2, 1), KLOOP_E_INVALID);
   CHECK_IS(kloop_consumer_pause(consumer, &from, 1, 1), KLOOP_OK);
   CHECK_IS(kloop_engine_stats(engine, &stats, sizeof stats), KLOOP_OK);
   CHECK_IS(stats.leases, 0);
@@ -135,7 +138,42 @@ static void there_and_back(uint32_t cap) {
   kloop_engine_free(engine);
 }
 
+/* Kafka's codes are positive: as what kloop_produce returns they would be counts. */
+static void a_refused_topic_is_no_count(void) {
+  char address[64];
+  kloop_topic topic;
+  kloop_error err;
+  kloop_event event;
+  int32_t took;
+  kloop_engine *engine = check_engine();
+  const kloop_prop broker_props[] = {{"log.memory.bytes", "8388608"}, {"auto.create.topics.enable", "false"}};
+  kloop_broker_conf cfg;
+  kloop_broker *broker;
+  CHECK_IS(kloop_broker_conf_init(&cfg, sizeof cfg, KLOOP_ABI), KLOOP_OK);
+  cfg.listen = "127.0.0.1:0";
+  cfg.props = broker_props;
+  cfg.prop_count = 2;
+  CHECK_IS(kloop_broker_new(engine, &cfg, &broker, NULL), KLOOP_OK);
+  CHECK(kloop_broker_address(broker, address, sizeof address) > 0);
+  kloop_client *client = check_client(engine, address);
+  const kloop_prop props[] = {{"max.block.ms", "0"}};
+  kloop_producer *producer = check_producer(client, props, 1);
+  CHECK_IS(kloop_client_topic(client, "nowhere", 7, &topic), KLOOP_OK);
+  kloop_msg msg[4];
+  for (int i = 0; i < 4; i++) msg[i] = check_msg(topic, "v", 1, 1);
+  while ((took = kloop_produce(producer, msg, 4)) == 0)
+    if (kloop_poll(engine, &event, 1, 5000000000) == 1) kloop_release(engine, &event.lease, 1);
+  CHECK_IS(took, KLOOP_E_REFUSED);
+  kloop_engine_error(engine, &err);
+  CHECK_IS(err.code, 3); /* UNKNOWN_TOPIC_OR_PARTITION */
+  kloop_engine_free(engine);
+  kloop_producer_free(producer);
+  kloop_client_free(client);
+  kloop_broker_free(broker);
+}
+
 int main(void) {
+  a_refused_topic_is_no_count();
   there_and_back(64);
   there_and_back(7);
   there_and_back(1);

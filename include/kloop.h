@@ -94,7 +94,8 @@
 #define KLOOP_MAYBE_PERSISTED 1
 
 /**
- * In `u.delivered.outcome`: the broker acknowledged the records.
+ * In `u.delivered.outcome`: the broker acknowledged the records, or with `acks=0` they were written
+ * to its connection, and `base_offset` is -1.
  */
 #define KLOOP_PERSISTED 2
 
@@ -130,7 +131,10 @@ enum kloop_event_type
    */
   KLOOP_EV_CLOSED = 2,
   /**
-   * Something of a handle cannot go on; `status` says why, `u.error` where.
+   * Something of a handle cannot go on; `status` says why, `u.error` where. A partition stops until
+   * it is assigned again; but UNKNOWN_TOPIC_OR_PARTITION is of one that the cluster has not had for
+   * 5 s, and that is looked for on. Of a client: a host cannot be resolved for now
+   * (`KLOOP_E_RESOLVE`); it is tried again.
    */
   KLOOP_EV_ERROR = 3,
   /**
@@ -158,7 +162,7 @@ enum kloop_event_type
    */
   KLOOP_EV_RECORDS = 48,
   /**
-   * A partition's position reached its end: `u.error`.
+   * A partition's position reached its end: `u.error`. Only with `enable.partition.eof=true`.
    */
   KLOOP_EV_EOF = 52,
   /**
@@ -263,6 +267,14 @@ enum kloop_status_code
    */
   KLOOP_E_TOO_LARGE = -1015,
   /**
+   * The cluster refuses what the call asked for; `kloop_engine_error` has Kafka's code.
+   */
+  KLOOP_E_REFUSED = -1016,
+  /**
+   * A host's name cannot be turned into an address: no such name, or no name server answers.
+   */
+  KLOOP_E_RESOLVE = -1017,
+  /**
    * A bug in kloop was caught in this call; the engine is of no use any more.
    */
   KLOOP_E_PANIC = -1098,
@@ -311,7 +323,8 @@ typedef struct kloop_waker kloop_waker;
 
 /**
  * 0 is success; -1 and every positive value are Kafka's error codes as on the wire; -1000 and
- * below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only.
+ * below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only, and
+ * in `kloop_engine_error` when a call says `KLOOP_E_REFUSED`.
  */
 typedef int32_t kloop_status;
 
@@ -324,7 +337,8 @@ typedef int32_t kloop_status;
 typedef void (*kloop_log_fn)(void *ctx, uint32_t level, const char *msg, size_t len);
 
 /**
- * An engine's sizes and hooks. Zero in any field is the default.
+ * An engine's sizes and hooks. Zero in any field is the default; what is counted in entries is
+ * 1048576 at most.
  */
 typedef struct kloop_engine_config {
   /**
@@ -488,11 +502,13 @@ typedef struct kloop_broker_conf {
    */
   const char *cluster_id;
   /**
-   * A bit set of API keys whose requests the host answers itself.
+   * A bit set of API keys, 0 to 127, whose requests the host answers itself: key k is bit `k % 64`
+   * of word `k / 64`; copied. ApiVersions tells clients the versions that kloop knows of them;
+   * the host must answer each. A host that takes key 18 answers ApiVersions itself.
    */
   const uint64_t *host_apis;
   /**
-   * Its length in 64-bit words.
+   * Its length in 64-bit words, 2 at most.
    */
   size_t host_api_words;
   /**
@@ -1008,10 +1024,15 @@ KLOOP_NOEXCEPT;
  * Ends an engine: sockets close, memory and leases are gone. NULL is ignored. Its other handles
  * may be freed before or after, and answer `KLOOP_E_CLOSED` meanwhile.
  *
+ * After `fork` the engine is the parent's. In the child every call answers `KLOOP_E_THREAD`, but the
+ * `_free` functions: they close the child's copies of descriptors and give back memory, and the
+ * parent and its peers notice nothing. A child that calls exec or _exit need not call them.
+ *
  * The caller owes:
  * `e` is NULL or an engine handle.
  */
-void kloop_engine_free(struct kloop_engine *e) KLOOP_NOEXCEPT;
+void kloop_engine_free(struct kloop_engine *e)
+KLOOP_NOEXCEPT;
 
 /**
  * Makes the calling thread the engine's, after the host has synchronised the two threads.
@@ -1042,7 +1063,8 @@ int64_t kloop_engine_timeout(const struct kloop_engine *e) KLOOP_NOEXCEPT;
 /**
  * Runs the engine and fills `events` with up to `cap` events; says how many, or a negative
  * status. `timeout_ns`: 0 does not sleep, -1 sleeps until there are events. With `cap` 0 it does
- * one turn of I/O. Events that do not fit stay, and the descriptor stays readable.
+ * one turn of I/O. Events that do not fit stay, and the descriptor stays readable. While every
+ * lease (`max_leases`) is with the host, it returns 0 at once for an event that needs one.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `events` points at `cap` writable events.
@@ -1055,7 +1077,8 @@ int32_t kloop_poll(struct kloop_engine *e,
 KLOOP_NOEXCEPT;
 
 /**
- * Gives leases back. Zero and stale ones are ignored.
+ * Gives leases back. Zero is ignored; one that was given back before, or is none, is too, and shows
+ * in `kloop_engine_error`.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `leases` points at `n` leases.
@@ -1063,7 +1086,9 @@ KLOOP_NOEXCEPT;
 void kloop_release(struct kloop_engine *e, const kloop_lease *leases, size_t n) KLOOP_NOEXCEPT;
 
 /**
- * What went wrong last on this engine.
+ * What went wrong last in a call on this engine or one of its handles, since it was made; a call
+ * that goes well does not clear it. `code` is also one of Kafka's, where the call gave
+ * `KLOOP_E_REFUSED`.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `out` is NULL or writable.
@@ -1112,7 +1137,11 @@ void kloop_waker_free(struct kloop_waker *w) KLOOP_NOEXCEPT;
 
 /**
  * Makes a client of the cluster that the property "bootstrap.servers" names. It connects by
- * itself; `KLOOP_EV_READY` follows. On failure nothing is written to `out`, and `err`, if given,
+ * itself; `KLOOP_EV_READY` follows. Host names are looked up meanwhile, as /etc/resolv.conf or the
+ * properties "resolver.nameservers" (addresses with or without a port, by commas, at most 8),
+ * "resolver.search", "resolver.ndots", "resolver.timeout.ms", "resolver.attempts" and
+ * "resolver.rotate" say; one that cannot be resolved is told by `KLOOP_EV_ERROR` with
+ * `KLOOP_E_RESOLVE`, once for each reason, and tried again. On failure nothing is written to `out`, and `err`, if given,
  * names the property that is wrong.
  *
  * The caller owes:
@@ -1135,7 +1164,8 @@ KLOOP_NOEXCEPT;
 void kloop_client_free(struct kloop_client *c) KLOOP_NOEXCEPT;
 
 /**
- * Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns`; then
+ * Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns` (0: at once,
+ * below 0: without a limit); then
  * `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
  *
  * The caller owes:
@@ -1145,7 +1175,8 @@ kloop_status kloop_client_close(struct kloop_client *c, int64_t grace_ns) KLOOP_
 
 /**
  * Interns a topic name: the number that messages and assignments name it by, for the client's
- * life. Its metadata is asked for from now on.
+ * life. Its metadata is asked for from now on, which creates the topic where the brokers do that,
+ * unless the client has `allow.auto.create.topics=false`.
  *
  * The caller owes:
  * `c` is NULL or a client handle; `name` points at `len` bytes; `out` is writable.
@@ -1160,7 +1191,8 @@ KLOOP_NOEXCEPT;
 /**
  * Sends a request of the host's own making: `body` is what follows the request header. `node` -1
  * picks any broker, `api_version` -1 the highest that both sides know. `KLOOP_EV_REPLY` with
- * `user` follows, also on failure; `op`, if given, names the operation.
+ * `user` follows, also on failure, at the latest after `request.timeout.ms` (default 30 s); `op`, if
+ * given, names the operation.
  *
  * The caller owes:
  * `c` is NULL or a client handle; `body` is readable; `op` is NULL or writable.
@@ -1209,10 +1241,17 @@ void kloop_producer_free(struct kloop_producer *p) KLOOP_NOEXCEPT;
 
 /**
  * Gives up to `n` records to the producer, and says how many it took, from the front: 0 to `n`.
- * Fewer means that there is no room now; `KLOOP_EV_WRITABLE` follows. A record that can never be
- * taken (too large, unknown topic number) stops the call: if it is the first, with a negative
- * status. Each record taken ends in exactly one `KLOOP_EV_DELIVERED` that names its `user`. Never
- * blocks, never allocates.
+ * Fewer: call again with the rest. Then it says why: 0 is that there is no room now, or that the
+ * topic is not known yet (`kloop_client_topic` was just called, or no broker can be reached), and
+ * `KLOOP_EV_WRITABLE` tells when to try again; a negative status is about the first of the rest,
+ * which can never be taken: `KLOOP_E_INVALID` for one that is too large, has a slice of NULL with a
+ * length, or names a topic number or partition that there is not; `KLOOP_E_REFUSED` if the cluster
+ * does not have the topic (after `max.block.ms`, default 60 s) or does not let this client write
+ * to it. `kloop_engine_error` has the reason.
+ *
+ * A record that was not taken is under no timeout; one that was is under `delivery.timeout.ms`,
+ * and ends in exactly one `KLOOP_EV_DELIVERED` that names its `user`. Never blocks, never
+ * allocates.
  *
  * The caller owes:
  * `p` is NULL or a producer handle; `msgs` points at `n` messages whose pointers are readable.
@@ -1233,7 +1272,8 @@ KLOOP_NOEXCEPT;
 kloop_status kloop_producer_flush(struct kloop_producer *p, uint64_t user) KLOOP_NOEXCEPT;
 
 /**
- * Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns`; then
+ * Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns` (0: at
+ * once, below 0: without a limit); then
  * `KLOOP_EV_CLOSED`.
  *
  * The caller owes:
@@ -1292,7 +1332,8 @@ kloop_status kloop_consumer_assign_at(struct kloop_consumer *c,
 KLOOP_NOEXCEPT;
 
 /**
- * Stops (`paused` not 0) or resumes fetching partitions of the assignment; positions stay.
+ * Stops (`paused` not 0) or resumes fetching partitions of the assignment; positions stay. All of
+ * them or none: one that is not assigned is `KLOOP_E_INVALID`, and nothing has changed.
  *
  * The caller owes:
  * `c` is NULL or a consumer handle; `parts` points at `n` readable values, whose offsets do not
@@ -1305,8 +1346,8 @@ kloop_status kloop_consumer_pause(struct kloop_consumer *c,
 KLOOP_NOEXCEPT;
 
 /**
- * The offset of the next record of a partition; negative: a status, or -1 while the partition's
- * start is being looked up.
+ * The offset of the next record of a partition, or -1 while the partition's start is being looked
+ * up. Below -1 it is a status: `KLOOP_E_INVALID` for a partition that is not assigned.
  *
  * The caller owes:
  * `c` is NULL or a consumer handle.
@@ -1317,7 +1358,8 @@ int64_t kloop_consumer_position(struct kloop_consumer *c,
 KLOOP_NOEXCEPT;
 
 /**
- * Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`.
+ * Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`. There is
+ * nothing yet that would take the time of `grace_ns`.
  *
  * The caller owes:
  * `c` is NULL or a consumer handle.
@@ -1338,7 +1380,8 @@ KLOOP_NOEXCEPT;
 
 /**
  * Decodes up to `cap` records; says how many, 0 at the end, or a negative status
- * (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch).
+ * (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch). Records
+ * in front of a damaged one are given first; each call that begins with it says the status.
  *
  * The caller owes:
  * `cur` is NULL or was opened; `out` points at `cap` writable records.
@@ -1387,7 +1430,8 @@ KLOOP_NOEXCEPT;
 void kloop_broker_free(struct kloop_broker *b) KLOOP_NOEXCEPT;
 
 /**
- * Stops listening, answers what is in flight for at most `grace_ns`, closes the connections; then
+ * Stops listening, answers what is in flight for at most `grace_ns` (0: at once, below 0: without a
+ * limit), closes the connections; then
  * `KLOOP_EV_CLOSED`.
  *
  * The caller owes:

@@ -45,6 +45,8 @@ pub enum Error {
     TooLarge,
     /// A Kafka error code as it stood on the wire: -1, or above 0.
     Kafka(i16),
+    /// A host's name cannot be turned into an address; the text says why.
+    Resolve(&'static str),
     /// A state that must not exist.
     Bug(&'static str),
 }
@@ -60,9 +62,11 @@ impl Error {
             | Error::Canceled
             | Error::TooLarge => Fault::Caller,
             Error::Protocol(_) | Error::Kafka(_) | Error::Unsupported(_) => Fault::Peer,
-            Error::Exhausted(_) | Error::NoMemory | Error::Timeout | Error::Io(_) => {
-                Fault::Environment
-            }
+            Error::Exhausted(_)
+            | Error::NoMemory
+            | Error::Timeout
+            | Error::Io(_)
+            | Error::Resolve(_) => Fault::Environment,
             Error::Bug(_) => Fault::Ours,
         }
     }
@@ -90,6 +94,7 @@ impl core::fmt::Display for Error {
             Error::Io(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(errno)),
             Error::Protocol(what) => write!(f, "protocol violation: {what}"),
             Error::Kafka(code) => write!(f, "Kafka error {code}"),
+            Error::Resolve(why) => write!(f, "a host cannot be resolved: {why}"),
             Error::Bug(what) => write!(f, "bug in kloop: {what}"),
         }
     }

@@ -3,53 +3,15 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_macros)]
 
 mod broker_support;
+mod counting;
 
 use broker_support::*;
 use kloop::protocol::Message;
 use kloop::protocol::messages::FetchResponse;
 use kloop::protocol::records::Batches;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Counts what the thread that asks for it allocates and frees.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-fn count_one() {
-    // A thread that is ending has no count any more, and is not asked for one.
-    let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
-}
-
-#[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: hands everything to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What the peers of a run do: `rounds` rounds in each of two phases.
 type Script = fn(port: u16, phase: &AtomicU32, rounds: usize);
@@ -74,12 +36,12 @@ fn counted(log_memory: usize, rounds: usize, script: Script) -> (u64, u64, u64) 
         c.waits + c.receives + c.sends + c.signals + c.clears + c.alarms
     };
     let (before, requests) = (calls(&host), host.broker.stats().requests);
-    COUNT.set(Some(0));
+    counting::begin();
     phase.store(2, Ordering::Release);
     while phase.load(Ordering::Acquire) < 9 {
         host.turn();
     }
-    let allocations = COUNT.take().unwrap();
+    let allocations = counting::end();
     let requests = host.broker.stats().requests - requests;
     let calls = calls(&host) - before;
     peer.join().unwrap();
@@ -107,9 +69,8 @@ fn both(port: u16, phase: &AtomicU32, rounds: usize, mut round: impl FnMut(&mut 
 
 #[test]
 fn the_counter_counts() {
-    COUNT.set(Some(0));
-    drop(std::hint::black_box(Box::new(5)));
-    assert_eq!(COUNT.take(), Some(2));
+    let ((), count) = counting::counted(|| drop(std::hint::black_box(Box::new(5))));
+    assert_eq!(count, 2);
 }
 
 /// Every request of the data path in several versions, with a log so small that it goes round.

@@ -3,54 +3,16 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_macros)]
 
 mod broker_support;
+mod counting;
 
 use broker_support::*;
 use kloop::broker::{BrokerConfig, BrokerLimits, Reactor, ReactorConfig};
 use kloop::logging::Logger;
 use kloop::protocol::messages::*;
 use kloop::protocol::{ApiKey, Array, ArrayWriter, Message};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Counts what all threads together allocate and free, while it is asked to.
-struct Counting;
-
-static COUNTS: AtomicBool = AtomicBool::new(false);
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-fn count_one() {
-    if COUNTS.load(Ordering::Relaxed) {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: hands everything to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Asks, and reads the answer into `room`; bytes of the answer.
 fn ask(peer: &mut TcpStream, request: &[u8], room: &mut [u8]) -> usize {
@@ -95,7 +57,7 @@ fn produce_fetch_and_long_polls_allocate_nothing() {
     let mut counted = 0;
     for round in 0..2000 {
         if round == 1000 {
-            COUNTS.store(true, Ordering::SeqCst);
+            counting::begin_all();
         }
         let (records, request) = if round % 10 == 0 { (1, &large) } else { (5, &small) };
         // A long poll on one processor, the append on another.
@@ -104,9 +66,9 @@ fn produce_fetch_and_long_polls_allocate_nothing() {
         ask(&mut writer, request, &mut room);
         assert!(answered(&mut reader, &mut room) > 100);
         end += records;
-        counted = COUNT.load(Ordering::SeqCst);
+        counted = counting::count_all();
     }
-    COUNTS.store(false, Ordering::SeqCst);
+    counting::end_all();
     assert_eq!(counted, 0, "allocations in 1000 rounds");
     // Those of the last turn are written down when it ends.
     while reactor.stats().answers < 4000 {
@@ -114,8 +76,8 @@ fn produce_fetch_and_long_polls_allocate_nothing() {
     }
     reactor.stop(Duration::from_secs(60));
     // The counter counts.
-    COUNTS.store(true, Ordering::SeqCst);
+    counting::begin_all();
     drop(std::hint::black_box(Box::new(1)));
-    COUNTS.store(false, Ordering::SeqCst);
-    assert!(COUNT.load(Ordering::SeqCst) >= 2);
+    counting::end_all();
+    assert!(counting::count_all() >= 2);
 }

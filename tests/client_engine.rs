@@ -1,6 +1,9 @@
 //! Client and broker in one engine, over real sockets: what is produced is what is fetched, and
 //! once warm nothing of it allocates.
 
+mod counting;
+
+use counting::counted;
 use kloop::broker::{BrokerConfig, BrokerLimits};
 use kloop::client::{
     ClientConfig, ClientEvent, ClientLimits, ConsumerConfig, OutRecord, Outcome, ProducerConfig,
@@ -9,53 +12,7 @@ use kloop::client::{
 use kloop::engine::{Engine, EngineConfig, Event};
 use kloop::net::slots::SlotId;
 use kloop::properties::Properties;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
-
-/// Counts what the thread that asks for it allocates.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
-}
-
-fn count_one() {
-    // A thread that is ending has no count any more, and is not asked for one.
-    let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
-}
-
-#[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: hands everything to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one();
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Runs `f` and says how often this thread allocated or freed meanwhile.
-fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
-    COUNT.set(Some(0));
-    let result = f();
-    (result, COUNT.take().unwrap())
-}
 
 #[test]
 fn the_counter_counts() {
@@ -97,13 +54,12 @@ impl Loop {
         let config = ClientConfig::from_properties(props(&[("bootstrap.servers", &address)]));
         let client = engine.add_client(config.unwrap(), ClientLimits::default(), 2).unwrap();
         let config = ProducerConfig::from_properties(props(producer)).unwrap();
-        let producer =
-            engine.with_client(client, |c, _, now| c.add_producer(config, 3, now)).unwrap();
+        let producer = engine.with_client(client, |c, _, _| c.add_producer(config, 3)).unwrap();
         let config = ConsumerConfig::from_properties(props(&[])).unwrap();
         let consumer = engine.with_client(client, |c, _, _| c.add_consumer(config, 4)).unwrap();
         let topic = engine.with_client(client, |c, _, _| c.topic("numbers")).unwrap();
         let parts = [(topic, 0, 0)];
-        engine.with_client(client, |c, _, now| c.assign(consumer, &parts, now)).unwrap();
+        engine.with_client(client, |c, _, _| c.assign(consumer, &parts)).unwrap();
         Loop {
             engine,
             client,
@@ -137,7 +93,7 @@ impl Loop {
                 assert_eq!(users.len(), count as usize * 8);
             }
             Event::Client(ClientEvent::Records { batches, from, .. }) => {
-                let mut cursor = RecordCursor::new(&batches, from);
+                let mut cursor = RecordCursor::new(from);
                 while let Some(record) = cursor.next(&batches) {
                     let record = record.unwrap();
                     assert_eq!(record.offset as u64, *read);
@@ -287,7 +243,7 @@ fn flush_and_close_over_real_sockets() {
     while all.flushed != 77 || all.read < 10 {
         all.poll();
     }
-    let position = all.engine.with_client(client, |c, _, _| Ok(c.position(consumer, all.topic, 0)));
+    let position = all.engine.with_client(client, |c, _, _| c.position(consumer, all.topic, 0));
     assert_eq!(position, Ok(Some(10)));
     let close = |c: &mut kloop::client::Client, net: &mut _, now| {
         c.close(net, Duration::from_secs(5), now);

@@ -1,59 +1,13 @@
 //! No allocation and few system calls per frame, counted.
 
+mod counting;
 mod net_support;
 
+use counting::counted;
 use kloop::net::{ConnId, Notice, Selectable};
 use net_support::*;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-
-/// Counts what the thread that asks for it allocates.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
-    static BYTES: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count_one(bytes: usize) {
-    // A thread that is ending has no count any more, and is not asked for one.
-    let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
-    let _ = BYTES.try_with(|sum| sum.set(sum.get() + bytes));
-}
-
-#[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: hands everything to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count_one(layout.size());
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count_one(0);
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count_one(size);
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Runs `f` and says how often this thread allocated or freed meanwhile.
-fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
-    COUNT.set(Some(0));
-    let result = f();
-    (result, COUNT.take().unwrap())
-}
 
 #[test]
 fn the_counter_counts() {
@@ -79,9 +33,9 @@ fn the_tables_take_what_they_say() {
         (config.max_channels, config.max_pieces) = (channels, pieces);
         let pool = pool(&[], 1 << 20);
         let sum = config.table_bytes();
-        let before = BYTES.get();
+        let before = counting::bytes_taken();
         let selector = kloop::net::selector::Selector::new(config, pool).unwrap();
-        let taken = BYTES.get() - before;
+        let taken = counting::bytes_taken() - before;
         println!("{channels} channels, {pieces} pieces: {taken} bytes, documented {sum}");
         assert!((sum..sum + 2048).contains(&taken), "{taken} bytes, documented {sum}");
         drop(selector);

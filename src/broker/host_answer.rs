@@ -67,7 +67,9 @@ fn copy_into_blocks(
 ) -> Result<(), Error> {
     const TOO_LARGE: Error = Error::Invalid("the answer is larger than a frame can be");
     let mut left = total(parts);
-    if left > i32::MAX as usize - HEADER {
+    // Said before memory is looked for: waiting for some would not help.
+    let most = pool.largest().saturating_mul(blocks.len()).min(pool.total());
+    if left > most.min(i32::MAX as usize - HEADER) {
         return Err(TOO_LARGE);
     }
     let mut places = blocks.iter_mut();

@@ -172,7 +172,8 @@ impl Broker {
                 self.forget(conn);
             }
             // A broker connects to nobody.
-            Notice::Connected => {}
+            // A broker connects to nobody and asks nobody.
+            Notice::Connected | Notice::Answered(_) => {}
         }
     }
 

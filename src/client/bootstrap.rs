@@ -1,64 +1,20 @@
-//! Bootstrap: seed addresses, and host names to addresses without asking anybody: numeric ones,
+//! Bootstrap: seed servers, and host names to addresses without asking anybody: numeric ones,
 //! `localhost`, and those in the hosts file as it was when the configuration was read.
 
+use super::host::{Addresses, Endpoint, HostName, parse_address};
+use super::resolver::{Unresolved, is_name};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Addresses kept per host.
-const MAX_ADDRESSES: usize = 4;
-
-/// The addresses of one host, tried in order on successive attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    list: [SocketAddr; MAX_ADDRESSES],
-    len: u8,
-    next: u8,
-}
-
-impl Addresses {
-    /// No address: the host cannot be reached.
-    pub(super) const fn none() -> Self {
-        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        Addresses { list: [any; MAX_ADDRESSES], len: 0, next: 0 }
-    }
-
-    fn push(&mut self, address: SocketAddr) {
-        if !self.contains(address)
-            && let Some(slot) = self.list.get_mut(usize::from(self.len))
-        {
-            *slot = address;
-            self.len += 1;
-        }
-    }
-
-    /// True if the host cannot be reached.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The addresses.
-    pub fn all(&self) -> &[SocketAddr] {
-        self.list.get(..usize::from(self.len)).unwrap_or(&[])
-    }
-
-    /// Whether `address` is one of them.
-    pub(super) fn contains(&self, address: SocketAddr) -> bool {
-        self.all().contains(&address)
-    }
-
-    /// Whether both are the same host, wherever their turns stand.
-    pub(super) fn same_as(&self, other: &Addresses) -> bool {
-        self.all() == other.all()
-    }
-
-    /// The address whose turn it is.
-    pub(super) fn current(&self) -> Option<SocketAddr> {
-        self.all().get(usize::from(self.next)).copied()
-    }
-
-    /// The one that was tried failed: the next one's turn.
-    pub(super) fn turn(&mut self) {
-        self.next = (self.next + 1) % self.len.max(1);
-    }
+/// What is known of a host without asking anybody.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one at a time; a box would allocate")]
+pub(super) enum Known {
+    /// Its addresses.
+    Here(Addresses),
+    /// A name server is to be asked.
+    Ask,
+    /// It cannot have one.
+    Never(Unresolved),
 }
 
 /// Host names and their addresses, from the hosts file.
@@ -87,24 +43,35 @@ impl Hosts {
         Hosts { entries: entries.take(MAX_HOSTS).map(own).collect() }
     }
 
-    /// The addresses of a host: none if it needs a name server.
+    /// The addresses of a host, in the order in which they are tried: none if it needs a name
+    /// server, or is at an interface that this machine does not have.
     pub fn resolve(&self, host: &str, port: u16) -> Addresses {
-        let mut found = Addresses::none();
-        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            found.push(SocketAddr::new(address, port));
-            return found;
+        match parse_address(host, port) {
+            Some(address) => return Addresses::interleaved(address.into_iter()),
+            None if host.eq_ignore_ascii_case("localhost") => {}
+            None => return Addresses::interleaved(self.listed(host, port)),
         }
-        for (name, address) in &self.entries {
-            if name.eq_ignore_ascii_case(host) {
-                found.push(SocketAddr::new(*address, port));
-            }
+        let ends = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let ends = ends.into_iter().map(|address| SocketAddr::new(address, port));
+        Addresses::interleaved(self.listed(host, port).chain(ends))
+    }
+
+    fn listed(&self, host: &str, port: u16) -> impl Iterator<Item = SocketAddr> + Clone {
+        let same = move |entry: &&(Box<str>, IpAddr)| entry.0.eq_ignore_ascii_case(host);
+        self.entries.iter().filter(same).map(move |(_, address)| SocketAddr::new(*address, port))
+    }
+
+    /// What is known of a host without asking anybody.
+    pub(super) fn find(&self, endpoint: &Endpoint) -> Known {
+        let host = endpoint.host.as_str();
+        if host.is_empty() || endpoint.port == 0 {
+            return Known::Never(Unresolved::NotAName);
         }
-        if host.eq_ignore_ascii_case("localhost") {
-            found.push(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-            found.push(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port));
+        let found = self.resolve(host, endpoint.port);
+        if !found.is_empty() {
+            return Known::Here(found);
         }
-        found
+        if is_name(host) { Known::Ask } else { Known::Never(Unresolved::NotAName) }
     }
 }
 
@@ -114,11 +81,17 @@ fn hosts_line(line: &str) -> Option<(IpAddr, impl Iterator<Item = &str>)> {
     Some((words.next()?.parse().ok()?, words))
 }
 
-/// Reads `host:port,host:port,…`. IPv6 addresses stand in brackets.
+/// Reads `host:port,host:port,…`. IPv6 addresses stand in brackets, with their scope if they have
+/// one. With `ask`, there is a name server for hosts that need one.
 ///
 /// # Errors
 /// What is wrong with the list.
-pub(super) fn parse_servers(text: &str, hosts: &Hosts) -> Result<Box<[Addresses]>, &'static str> {
+pub(super) fn parse_servers(
+    text: &str,
+    hosts: &Hosts,
+    ask: bool,
+) -> Result<Box<[Endpoint]>, &'static str> {
+    const NONE: &str = "a host that is none: IPv6 addresses stand in brackets";
     let servers = text.split(',').map(str::trim).filter(|server| !server.is_empty());
     let parsed = servers.map(|server| {
         // Kafka also takes a protocol in front; it says nothing here.
@@ -128,16 +101,19 @@ pub(super) fn parse_servers(text: &str, hosts: &Hosts) -> Result<Box<[Addresses]
         let port = port.ok_or("a port that is none")?;
         let bracketed = host.starts_with('[') && host.ends_with(']');
         if host.is_empty() || (host.contains(':') && !bracketed) {
-            return Err("a host that is none: IPv6 addresses stand in brackets");
+            return Err(NONE);
         }
-        let addresses = hosts.resolve(host, port);
-        if addresses.is_empty() {
-            return Err("a host that is neither numeric nor localhost nor in the hosts file: \
-                        this version asks no name server");
+        let endpoint = Endpoint { host: HostName::new(host).ok_or(NONE)?, port };
+        match hosts.find(&endpoint) {
+            Known::Here(_) => Ok(endpoint),
+            Known::Ask if ask => Ok(endpoint),
+            Known::Ask => Err("a host that needs a name server, and none is known: \
+                               resolver.nameservers names one"),
+            Known::Never(_) if bracketed => Err("an address, or an interface, that is none"),
+            Known::Never(_) => Err(NONE),
         }
-        Ok(addresses)
     });
-    let parsed = parsed.collect::<Result<Box<[Addresses]>, _>>()?;
+    let parsed = parsed.collect::<Result<Box<[Endpoint]>, _>>()?;
     if parsed.is_empty() { Err("no server") } else { Ok(parsed) }
 }
 
@@ -154,6 +130,7 @@ mod tests {
         let hosts = hosts();
         let one = |host, port| hosts.resolve(host, port).current().map(|a| a.to_string());
         assert_eq!(one("127.0.0.1", 9092).as_deref(), Some("127.0.0.1:9092"));
+        assert_eq!(one("[fe80::1%1]", 9092).as_deref(), Some("[fe80::1%1]:9092"));
         assert_eq!(one("[::1]", 9092).as_deref(), Some("[::1]:9092"));
         assert_eq!(one("localhost", 1).as_deref(), Some("127.0.0.1:1"));
         assert_eq!(one("KAFKA1.local", 2).as_deref(), Some("10.0.0.1:2"));
@@ -161,28 +138,20 @@ mod tests {
     }
 
     #[test]
-    fn addresses_take_turns() {
-        let mut addresses = hosts().resolve("kafka1", 5);
-        let first = addresses.current().unwrap();
-        addresses.turn();
-        let second = addresses.current().unwrap();
-        addresses.turn();
-        assert_ne!(first, second);
-        assert_eq!(addresses.current(), Some(first));
-        let mut none = Addresses::none();
-        none.turn();
-        assert_eq!(none.current(), None);
-    }
-
-    #[test]
     fn server_lists() {
         let hosts = hosts();
-        let parsed = parse_servers(" kafka1:9092, PLAINTEXT://[::1]:9093 ,", &hosts).unwrap();
+        let parsed =
+            parse_servers(" kafka1:9092, PLAINTEXT://[::1]:9093 ,", &hosts, false).unwrap();
         assert_eq!(parsed.len(), 2);
         for bad in ["", ",", "kafka1", "kafka1:0", "kafka1:x", "kafka1:70000", "::1:9092", ":9092"]
         {
-            assert!(parse_servers(bad, &hosts).is_err(), "{bad}");
+            assert!(parse_servers(bad, &hosts, true).is_err(), "{bad}");
         }
-        assert!(parse_servers("kafka1:1,nowhere.example:1", &hosts).unwrap_err().contains("host"));
+        for bad in ["a..b:1", "[kafka1]:1", "[fe80::1%nowhere]:1", "a b:1", "1.2.3.4.:1"] {
+            assert!(parse_servers(bad, &hosts, true).is_err(), "{bad}");
+        }
+        let asked = "kafka1:1,nowhere.example:1,[fe80::1%1]:1";
+        assert_eq!(parse_servers(asked, &hosts, true).unwrap().len(), 3);
+        assert!(parse_servers(asked, &hosts, false).unwrap_err().contains("name server"));
     }
 }

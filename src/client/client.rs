@@ -3,7 +3,7 @@
 use super::config::{ClientConfig, ClientLimits};
 use super::consumer::{Assignments, Consumer};
 use super::events::{Events, Source};
-use super::in_flight::{InFlight, Purpose};
+use super::in_flight::{InFlightRequest, Purpose};
 use super::lanes::LaneId;
 use super::metadata::Metadata;
 use super::metadata_refresh::MetadataRefresh;
@@ -47,6 +47,8 @@ pub struct Client {
     pub(super) stats: ClientStats,
     /// A call left work for a turn.
     pub(super) wants_turn: bool,
+    /// Why the client's last failed lookup failed, until that is told.
+    pub(super) failure: Option<Error>,
     /// The first metadata was told of.
     ready: bool,
     closing: bool,
@@ -92,6 +94,7 @@ impl Client {
             events: Events::new(&limits),
             stats: ClientStats::default(),
             wants_turn: true,
+            failure: None,
             ready: false,
             closing: false,
             closed: false,
@@ -108,18 +111,21 @@ impl Client {
         notice: Notice,
         now: Moment,
     ) {
+        if let Notice::Answered(exchange) = notice {
+            return self.on_name_answer(net, exchange, now.at);
+        }
         let Some(lane) = self.cluster.lane_of(conn) else { return };
         match notice {
-            Notice::Connected => self.cluster.connected(net, lane, now.at),
+            Notice::Connected => self.cluster.connected(net, lane, conn, now.at),
             Notice::Frames => self.on_frames(net, lane, conn, now),
             Notice::Sent(token) => {
                 if let Some(request) = self.cluster.written(lane, token) {
                     self.on_produce_written(lane, &request, now.at);
                 }
             }
-            Notice::Closed(reason) => self.on_closed(lane, reason, now.at),
+            Notice::Closed(reason) => self.on_closed(net, lane, conn, reason, now.at),
             // Room for sends is looked at in every turn; the client does not listen.
-            Notice::Drained | Notice::Accepted => {}
+            Notice::Drained | Notice::Accepted | Notice::Answered(_) => {}
         }
     }
 
@@ -166,7 +172,20 @@ impl Client {
         Ok(())
     }
 
-    fn on_closed(&mut self, lane: LaneId, reason: CloseReason, now: Instant) {
+    fn on_closed<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        lane: LaneId,
+        conn: ConnId,
+        reason: CloseReason,
+        now: Instant,
+    ) {
+        if self.cluster.state(lane) == LaneState::Connecting {
+            if !self.cluster.attempt_failed(net, lane, conn, reason.text(), now) {
+                self.lane_down(lane, false, ErrorCode::NETWORK_EXCEPTION, false, now);
+            }
+            return;
+        }
         let quiet = reason == CloseReason::Idle;
         let level = if quiet { Level::Debug } else { Level::Warn };
         self.log(level, format_args!("{}: {}", self.peer_name(lane), reason.text()));
@@ -182,13 +201,11 @@ impl Client {
         code: ErrorCode,
         now: Instant,
     ) {
-        if let Some(conn) = self.cluster.conn(lane) {
-            net.close(conn);
-        }
+        self.cluster.close_lane(net, lane);
         self.lane_down(lane, false, code, false, now);
     }
 
-    fn lane_down(
+    pub(super) fn lane_down(
         &mut self,
         lane: LaneId,
         quiet: bool,
@@ -210,7 +227,7 @@ impl Client {
     fn lost(
         &mut self,
         lane: LaneId,
-        request: &InFlight,
+        request: &InFlightRequest,
         code: ErrorCode,
         answered: bool,
         too_large: bool,
@@ -221,8 +238,8 @@ impl Client {
             Purpose::Metadata => self.refresh.failed(self.cluster.config(), now),
             Purpose::ProducerId(producer) => self.producer_id_failed(producer, now),
             Purpose::Produce { .. } => self.on_produce_lost(lane, request, code, answered, now),
-            Purpose::Offsets(consumer) => self.on_offsets_lost(lane, consumer, now),
-            Purpose::Fetch(consumer) => self.on_fetch_lost(lane, consumer, too_large, now),
+            Purpose::Offsets(consumer) => self.offsets_over(lane, consumer, now),
+            Purpose::Fetch(consumer) => self.fetch_over(lane, consumer, too_large, now),
             Purpose::Raw(id) => self.on_raw_lost(id, code, too_large),
         }
     }
@@ -257,14 +274,15 @@ impl Client {
         self.give_up_moved(net, now.at);
         self.cluster.sweep(net, now.at);
         self.finish_closing(net, now.at);
+        self.run_names(net, now.at);
     }
 
     /// Connections to nodes that are at another address now are closed.
     fn give_up_moved<N: Selectable>(&mut self, net: &mut N, now: Instant) {
         while let Some(node) = self.cluster.take_moved() {
             for lane in self.cluster.lanes_of(node) {
-                if let Some(conn) = self.cluster.conn(lane) {
-                    net.close(conn);
+                if self.cluster.state(lane) != LaneState::Disconnected {
+                    self.cluster.close_lane(net, lane);
                     self.lane_down(lane, true, ErrorCode::NETWORK_EXCEPTION, false, now);
                 }
             }
@@ -273,12 +291,18 @@ impl Client {
 
     fn run_timers<N: Selectable>(&mut self, net: &mut N, now: Moment) {
         while let Some(lane) = self.cluster.pop_due(now.at) {
-            let connecting = self.cluster.state(lane) == LaneState::Connecting;
-            let what = if connecting { "the connect" } else { "a request" };
-            self.log(Level::Warn, format_args!("{}: {what} took too long", self.peer_name(lane)));
-            self.cluster.stats.request_timeouts += u64::from(!connecting);
+            if self.cluster.state(lane) == LaneState::Connecting {
+                if !self.cluster.race_due(net, lane, now.at) {
+                    self.lane_down(lane, false, ErrorCode::REQUEST_TIMED_OUT, false, now.at);
+                }
+                continue;
+            }
+            let name = self.peer_name(lane);
+            self.log(Level::Warn, format_args!("{name}: a request took too long"));
+            self.cluster.stats.request_timeouts += 1;
             self.give_up_lane(net, lane, ErrorCode::REQUEST_TIMED_OUT, now.at);
         }
+        self.cluster.run_resolver_timers(now.at);
         while let Some(batch) = self.batches.timers.pop_due(now.at) {
             self.batch_due(batch as u32, now);
         }
@@ -313,14 +337,14 @@ impl Client {
     }
 
     /// Metadata came: whoever waited for it goes on.
-    pub(super) fn metadata_changed(&mut self) {
+    pub(super) fn metadata_changed(&mut self, now: Instant) {
         if !self.ready {
             self.ready = true;
             self.events.push(Source::Ready);
         }
         self.leaders_changed();
         self.tell_topics_known();
-        self.bind_assigned();
+        self.bind_assigned(now);
     }
 
     /// Partitions whose leader changed move to its lists.
@@ -337,8 +361,10 @@ impl Client {
     /// allocate, up to `max_topics` times.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a name that no topic can have, [`Error::Exhausted`] for one too many.
+    /// [`Error::Invalid`] for a name that no topic can have, [`Error::Exhausted`] for one too many,
+    /// [`Error::Closed`].
     pub fn topic(&mut self, name: &str) -> Result<TopicId, Error> {
+        self.open()?;
         let (topic, new) = self.metadata.intern(name)?;
         if new {
             self.refresh.need_fresh();
@@ -372,18 +398,17 @@ impl Client {
                 let consumer = self.consumers.at(index).map(|(id, _)| id);
                 if let Some(id) = consumer {
                     // One that is closing already goes on closing.
-                    let _ = self.close_consumer(id, grace, now);
+                    let _ = self.close_consumer(id);
                 }
             }
         }
         for index in 0..self.producers.capacity() {
             let Some(id) = self.producers.at(index).map(|(id, _)| id) else { continue };
-            if self.close_producer(id, grace, now).is_err() && grace.is_zero() {
-                self.producer_due(index);
-            } else if grace.is_zero() {
-                self.producer_timers.clear(index);
-                self.producer_due(index);
-            }
+            // One that is closing already goes on closing, unless there is no time left.
+            let _ = match grace.is_zero() {
+                true => self.end_producer(id, now),
+                false => self.close_producer(id, grace, now),
+            };
         }
         self.wants_turn = true;
         self.finish_closing(net, now.at);
@@ -396,10 +421,12 @@ impl Client {
             return;
         }
         self.closed = true;
-        while let Some((lane, conn)) = self.cluster.any_connection() {
-            net.close(conn);
+        while let Some(lane) = self.cluster.any_open() {
+            self.cluster.close_lane(net, lane);
             self.lane_down(lane, true, ErrorCode::NETWORK_EXCEPTION, false, now);
         }
+        self.cluster.end_lookups(net, now);
+        self.events.remove(Source::ClientFailed);
         self.wants_turn = false;
         self.events.push(Source::ClientClosed);
     }

@@ -1,8 +1,10 @@
 //! ClientConfig, ProducerConfig, ConsumerConfig: Kafka's properties, checked once and typed; and
 //! the sizes of the client's tables.
 
-use super::bootstrap::{Addresses, Hosts, parse_servers};
+use super::bootstrap::{Hosts, parse_servers};
+use super::host::Endpoint;
 use super::node_state::Schedule;
+use super::resolver::ResolverConfig;
 use crate::error::Error;
 use crate::properties::{BadProperty, Properties, bad};
 use core::time::Duration;
@@ -10,10 +12,12 @@ use core::time::Duration;
 /// How to reach a cluster, and how patient to be with it.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// `bootstrap.servers`, each with its addresses.
-    pub bootstrap: Box<[Addresses]>,
-    /// What advertised hosts are looked up in.
+    /// `bootstrap.servers`: hosts and ports.
+    pub bootstrap: Box<[Endpoint]>,
+    /// What hosts are looked up in before any name server is asked.
     pub hosts: Hosts,
+    /// `resolver.*`, kloop's own: who is asked for all other hosts.
+    pub resolver: ResolverConfig,
     /// `client.id`; `kloop` by default.
     pub client_id: Box<str>,
     /// `reconnect.backoff.ms` (50) and `reconnect.backoff.max.ms` (1000).
@@ -42,8 +46,9 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Reads the properties of a client. Names in `bootstrap.servers` must be numeric, `localhost`
-    /// or stand in the hosts file, which is read here.
+    /// Reads the properties of a client; `/etc/hosts` and `/etc/resolv.conf` are read here, and not
+    /// again. `client.dns.lookup` is `use_all_dns_ips`, which is what Kafka means by it: all
+    /// addresses of a host are tried.
     ///
     /// # Errors
     /// [`BadProperty`] names the first property that cannot be.
@@ -51,17 +56,21 @@ impl ClientConfig {
         let hosts = Hosts::read();
         let servers = p.text("bootstrap.servers");
         let servers = servers.ok_or_else(|| bad("bootstrap.servers", "this must be given"))?;
+        let resolver = ResolverConfig::take(&mut p)?;
+        let ask = !resolver.servers.is_empty();
         let bootstrap =
-            parse_servers(servers, &hosts).map_err(|why| bad("bootstrap.servers", why))?;
+            parse_servers(servers, &hosts, ask).map_err(|why| bad("bootstrap.servers", why))?;
         let client_id = p.text("client.id").unwrap_or("kloop");
         if client_id.len() > 249 {
             return Err(bad("client.id", "longer than 249 bytes"));
         }
-        p.choice(
-            "client.dns.lookup",
-            0,
-            &["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"],
-        )?;
+        match p.text("client.dns.lookup") {
+            None | Some("use_all_dns_ips") => {}
+            Some("resolve_canonical_bootstrap_servers_only") => {
+                return Err(bad("client.dns.lookup", "only use_all_dns_ips is in this build"));
+            }
+            Some(_) => return Err(bad("client.dns.lookup", "no such way")),
+        }
         match p.text("security.protocol") {
             None | Some("PLAINTEXT") => {}
             Some("SSL" | "SASL_PLAINTEXT" | "SASL_SSL") => {
@@ -72,6 +81,7 @@ impl ClientConfig {
         let config = ClientConfig {
             bootstrap,
             hosts,
+            resolver,
             client_id: Box::from(client_id),
             reconnect: schedule(
                 &mut p,
@@ -138,10 +148,9 @@ pub struct ProducerConfig {
     pub buffer_memory: usize,
     /// `max.request.size` (1 MiB): bytes of a request's batches, and of a record's.
     pub max_request_size: usize,
-    /// `delivery.timeout.ms` (2 min): from the first record of a batch to its outcome.
-    pub delivery_timeout: Duration,
-    /// Whether that was given, or may be raised to fit linger and request timeout.
-    pub delivery_timeout_given: bool,
+    /// `delivery.timeout.ms`: from the first record of a batch to its outcome. `None` is 2 minutes,
+    /// or as much as linger and request timeout take together.
+    pub delivery_timeout: Option<Duration>,
     /// `max.block.ms` (1 min): how long a topic that does not exist is waited for.
     pub max_block: Duration,
     /// `enable.idempotence`: retries neither duplicate nor reorder.
@@ -190,15 +199,16 @@ impl ProducerConfig {
             }
             Some(_) => return Err(bad("compression.type", "no such codec")),
         }
-        let delivery = p.text("delivery.timeout.ms");
         let config = ProducerConfig {
             acks,
             linger: millis(&mut p, "linger.ms", 5, 0)?,
             batch_size: p.number("batch.size", 16_384, 0..=MIB)? as usize,
             buffer_memory: p.number("buffer.memory", 32 * MIB, 0..=i64::MAX)? as usize,
             max_request_size: p.number("max.request.size", MIB, 0..=i64::from(i32::MAX))? as usize,
-            delivery_timeout: millis(&mut p, "delivery.timeout.ms", 120_000, 0)?,
-            delivery_timeout_given: delivery.is_some(),
+            delivery_timeout: match p.text("delivery.timeout.ms") {
+                Some(_) => Some(millis(&mut p, "delivery.timeout.ms", 0, 0)?),
+                None => None,
+            },
             max_block: millis(&mut p, "max.block.ms", 60_000, 0)?,
             idempotence,
             max_in_flight: max_in_flight as usize,
@@ -270,10 +280,11 @@ impl ConsumerConfig {
     }
 }
 
-/// The sizes of a client's tables, all taken at creation. What they cost, in bytes: about 2800 a
-/// node and 400 more for each consumer it may have, 120 a topic, 30 a partition, 320 a batch, 230 an
-/// assigned partition, 130 a raw request; each producer takes 80 a partition and 16 a topic besides,
-/// each consumer 4 a partition. With the defaults that is about 1 MiB, and 170 KiB a producer.
+/// The sizes of a client's tables, all taken at creation. What they cost, in bytes: about 3800 a
+/// node and 570 more for each consumer it may have, 120 a topic, 30 a partition, 320 a batch, 230 an
+/// assigned partition, 130 a raw request, 4 KiB for lookups of names; each producer takes 80 a
+/// partition and 16 a topic besides, each consumer 4 a partition. With the defaults that is about
+/// 1 MiB, and 170 KiB a producer.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
     /// Brokers known at once, the bootstrap list included.
@@ -336,8 +347,8 @@ impl Default for ClientLimits {
     }
 }
 
-/// The longest time a property may name: a day short of what an i64 of nanoseconds holds is far
-/// more than anybody waits.
+/// The longest time a property may name: 100 years, which an i64 of nanoseconds holds and nobody
+/// waits for.
 const MAX_MS: i64 = 100 * 365 * 86_400_000;
 
 fn millis(
@@ -398,7 +409,7 @@ mod tests {
         let config = producer(&[]).unwrap();
         assert_eq!((config.acks, config.idempotence, config.max_in_flight), (Acks::All, true, 5));
         assert_eq!((config.batch_size, config.linger), (16384, Duration::from_millis(5)));
-        let config = client(&[]).unwrap();
+        let config = client(&[("client.dns.lookup", "use_all_dns_ips")]).unwrap();
         assert_eq!(config.reconnect.base, Duration::from_millis(50));
         assert_eq!(config.reconnect.max, Duration::from_millis(1000));
         assert_eq!(config.send_buffer, Some(131_072));
@@ -428,7 +439,10 @@ mod tests {
         let key = |pairs: &[(&'static str, &'static str)]| client(pairs).unwrap_err().key;
         assert_eq!(key(&[("security.protocol", "SSL")]), "security.protocol");
         assert_eq!(key(&[("client.dns.lookup", "default")]), "client.dns.lookup");
-        assert_eq!(key(&[("bootstrap.servers", "nowhere.invalid:1")]), "bootstrap.servers");
+        let canonical = "resolve_canonical_bootstrap_servers_only";
+        assert_eq!(key(&[("client.dns.lookup", canonical)]), "client.dns.lookup");
+        assert_eq!(key(&[("bootstrap.servers", "no host.invalid:1")]), "bootstrap.servers");
+        assert_eq!(key(&[("resolver.nameservers", "ns.invalid")]), "resolver.nameservers");
         assert_eq!(key(&[("sasl.mechanism", "PLAIN")]), "sasl.mechanism");
         assert_eq!(producer(&[("compression.type", "lz4")]).unwrap_err().key, "compression.type");
         let none = ClientConfig::from_properties(Properties::new([]));

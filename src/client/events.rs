@@ -13,6 +13,8 @@ use super::lists::Lists;
 pub(super) enum Source {
     /// The client has its first metadata.
     Ready,
+    /// A host of the client's cannot be resolved.
+    ClientFailed,
     /// The client is closed.
     ClientClosed,
     /// A producer takes records again.
@@ -52,8 +54,8 @@ impl Events {
             limits.max_assigned as u32,
             limits.max_requests as u32,
         ];
-        let mut from = [2; 6];
-        let mut at = 2;
+        let mut from = [3; 6];
+        let mut at = 3;
         for (start, size) in from.iter_mut().skip(1).zip(sizes) {
             at += size;
             *start = at;
@@ -70,6 +72,7 @@ impl Events {
         match source {
             Source::Ready => 0,
             Source::ClientClosed => 1,
+            Source::ClientFailed => 2,
             Source::Writable(i) => producers + i * PER_PRODUCER,
             Source::Flushed(i) => producers + i * PER_PRODUCER + 1,
             Source::ProducerFailed(i) => producers + i * PER_PRODUCER + 2,
@@ -86,6 +89,7 @@ impl Events {
         match number {
             0 => Source::Ready,
             1 => Source::ClientClosed,
+            2 => Source::ClientFailed,
             n if n < consumers => {
                 let i = (n - producers) / PER_PRODUCER;
                 match (n - producers) % PER_PRODUCER {
@@ -105,6 +109,11 @@ impl Events {
     /// The source has something to tell; one that stands in the list keeps its place.
     pub(super) fn push(&mut self, source: Source) {
         self.list.push_back(0, self.number(source));
+    }
+
+    /// The source, which was just taken, is not through: it comes next again.
+    pub(super) fn push_first(&mut self, source: Source) {
+        self.list.push_front(0, self.number(source));
     }
 
     /// The source has nothing to tell any more.
@@ -135,6 +144,7 @@ mod tests {
         let all = [
             Source::Ready,
             Source::ClientClosed,
+            Source::ClientFailed,
             Source::Writable(1),
             Source::Flushed(0),
             Source::Flushed(1),
@@ -151,6 +161,8 @@ mod tests {
         all.iter().for_each(|&source| events.push(source));
         all.iter().for_each(|&source| events.push(source));
         events.remove(Source::Batch(0));
+        assert_eq!(events.pop(), Some(Source::Ready));
+        events.push_first(Source::Ready);
         for source in all.into_iter().filter(|&source| source != Source::Batch(0)) {
             assert_eq!(events.pop(), Some(source));
         }

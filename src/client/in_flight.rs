@@ -1,4 +1,4 @@
-//! InFlight: requests that were sent and not answered, per connection, oldest first.
+//! InFlightRequests: requests that were sent and not answered, per connection, oldest first.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::net::ring::Ring;
@@ -33,7 +33,7 @@ pub(super) enum Purpose {
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct InFlight {
+pub(super) struct InFlightRequest {
     pub(super) correlation: i32,
     pub(super) key: ApiKey,
     pub(super) version: i16,
@@ -44,11 +44,11 @@ pub(super) struct InFlight {
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub(super) struct InFlightQueue {
+pub(super) struct InFlightRequests {
     /// Those that will be answered, in the order of their answers.
-    answered: Ring<InFlight>,
+    answered: Ring<InFlightRequest>,
     /// Those that will not (acks=0): over when they are written.
-    silent: Ring<InFlight>,
+    silent: Ring<InFlightRequest>,
     /// The last correlation id.
     correlation: i32,
 }
@@ -56,9 +56,13 @@ pub(super) struct InFlightQueue {
 /// Ids that Kafka keeps for SASL, so that a late answer cannot be taken for one of its.
 const RESERVED: core::ops::RangeInclusive<i32> = 2_147_483_640..=i32::MAX;
 
-impl InFlightQueue {
+impl InFlightRequests {
     pub(super) fn new(capacity: usize) -> Self {
-        InFlightQueue { answered: Ring::new(capacity), silent: Ring::new(capacity), correlation: 0 }
+        InFlightRequests {
+            answered: Ring::new(capacity),
+            silent: Ring::new(capacity),
+            correlation: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,14 +83,14 @@ impl InFlightQueue {
     }
 
     /// Notes a request; the caller has looked that there is room.
-    pub(super) fn push(&mut self, request: InFlight, silent: bool) {
+    pub(super) fn push(&mut self, request: InFlightRequest, silent: bool) {
         let ring = if silent { &mut self.silent } else { &mut self.answered };
         let pushed = ring.push_back(request);
         debug_assert!(pushed.is_ok(), "the caller has looked that there is room");
     }
 
     /// The request that an answer with this id is for: it must be the oldest one.
-    pub(super) fn answered(&mut self, correlation: i32) -> Option<InFlight> {
+    pub(super) fn answered(&mut self, correlation: i32) -> Option<InFlightRequest> {
         if self.answered.front()?.correlation != correlation {
             return None;
         }
@@ -94,7 +98,7 @@ impl InFlightQueue {
     }
 
     /// The request whose last byte was written, and that is over with that.
-    pub(super) fn written(&mut self, token: u64) -> Option<InFlight> {
+    pub(super) fn written(&mut self, token: u64) -> Option<InFlightRequest> {
         if token_of(self.silent.front()?.correlation) != token {
             return None;
         }
@@ -103,7 +107,7 @@ impl InFlightQueue {
 
     /// Takes the oldest request of a connection that is gone; the second says whether an answer was
     /// expected.
-    pub(super) fn pop_lost(&mut self) -> Option<(InFlight, bool)> {
+    pub(super) fn pop_lost(&mut self) -> Option<(InFlightRequest, bool)> {
         match self.answered.pop_front() {
             Some(request) => Some((request, true)),
             None => self.silent.pop_front().map(|request| (request, false)),
@@ -134,8 +138,8 @@ pub(super) fn token_of(correlation: i32) -> u64 {
 mod tests {
     use super::*;
 
-    fn request(correlation: i32, deadline: u64) -> InFlight {
-        InFlight {
+    fn request(correlation: i32, deadline: u64) -> InFlightRequest {
+        InFlightRequest {
             correlation,
             key: ApiKey::METADATA,
             version: 0,
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn answers_come_in_order_or_not_at_all() {
-        let mut queue = InFlightQueue::new(3);
+        let mut queue = InFlightRequests::new(3);
         assert_eq!(queue.answered(1), None);
         queue.push(request(1, 30), false);
         queue.push(request(2, 20), false);
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn correlation_ids_skip_those_of_sasl_and_wrap() {
-        let mut queue = InFlightQueue::new(1);
+        let mut queue = InFlightRequests::new(1);
         assert_eq!(queue.next_correlation(), 1);
         queue.correlation = 2_147_483_638;
         assert_eq!(queue.next_correlation(), 2_147_483_639);

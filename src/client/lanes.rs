@@ -4,8 +4,9 @@
 //! holds back what was sent behind it. Therefore each node has several connections, each made when
 //! it is first needed.
 
-use super::in_flight::InFlightQueue;
+use super::in_flight::InFlightRequests;
 use super::node_state::{Health, LaneState};
+use super::race::Race;
 use crate::net::ConnId;
 use crate::time::Instant;
 
@@ -63,8 +64,10 @@ impl LaneId {
 pub(super) struct Lane {
     pub(super) state: LaneState,
     pub(super) conn: Option<ConnId>,
+    /// What is tried while there is no connection.
+    pub(super) race: Race,
     pub(super) health: Health,
-    pub(super) in_flight: InFlightQueue,
+    pub(super) in_flight: InFlightRequests,
     /// Requests wait until then: the broker said so.
     pub(super) throttled_until: Instant,
     /// The version in which ApiVersions is to be asked for; `None` when that has been done.
@@ -78,8 +81,9 @@ impl Lane {
         Lane {
             state: LaneState::Disconnected,
             conn: None,
+            race: Race::none(),
             health: Health::new(),
-            in_flight: InFlightQueue::new(capacity),
+            in_flight: InFlightRequests::new(capacity),
             throttled_until: Instant::from_nanos(0),
             ask: None,
             fell_back: false,

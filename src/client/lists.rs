@@ -74,6 +74,20 @@ impl Lists {
         }
     }
 
+    /// Puts an item at the front of a list, out of the one it stood in.
+    pub(super) fn push_front(&mut self, list: usize, item: u32) {
+        self.remove(item);
+        let Some(ends) = self.ends.get_mut(list) else { return };
+        let head = ends.head;
+        let Some(link) = self.links.get_mut(item as usize) else { return };
+        *link = Link { prev: NONE, next: head, list: list as u32 };
+        ends.head = item;
+        match self.links.get_mut(head as usize) {
+            Some(first) => first.prev = item,
+            None => ends.tail = item,
+        }
+    }
+
     /// Takes an item out of the list it stands in, if any.
     pub(super) fn remove(&mut self, item: u32) {
         let Some(link) = self.links.get_mut(item as usize) else { return };
@@ -132,8 +146,14 @@ mod tests {
         lists.push_back(0, 0);
         assert_eq!(items(&lists, 0), [1, 0, NONE, NONE]);
         assert!(!lists.is_empty(0));
+        lists.push_front(1, 2);
+        lists.push_front(1, 0);
+        assert_eq!(items(&lists, 0), [1, NONE, NONE, NONE]);
+        assert_eq!(items(&lists, 1), [0, 2, 3, NONE]);
         lists.push_back(9, 0);
         lists.push_back(0, 9);
+        lists.push_front(9, 2);
+        lists.push_front(0, 9);
         assert_eq!(items(&lists, 0), [1, NONE, NONE, NONE]);
     }
 }

@@ -211,7 +211,7 @@ impl Client {
             self.refresh.need();
         }
         self.stats.metadata_updates += 1;
-        self.metadata_changed();
+        self.metadata_changed(now);
         Ok(answer.throttle_time_ms)
     }
 }

@@ -3,9 +3,16 @@
 //! A state machine: it takes notices, calls and the time, and yields sends, events and a next
 //! deadline. It reads no clock and owns no socket. One thread at a time.
 //!
-//! **Nodes.** A broker has a connection for what is answered at once, one for the fetches of each
-//! consumer, and one for raw requests that it may hold back. Each goes Disconnected → Connecting → CheckingVersions → Ready, and back to Disconnected with a
-//! backoff that doubles until it has been Ready again. A connection is made when something wants to
+//! **Nodes.** A broker has several connections:
+//! - one for what is answered at once,
+//! - one for the fetches of each consumer,
+//! - one for raw requests that it may hold back.
+//!
+//! Each goes Disconnected → Resolving → Connecting → CheckingVersions → Ready, and back to
+//! Disconnected with a backoff that doubles until it has been Ready again. Resolving is for hosts
+//! that a name server must be asked for ([`resolver`]), when their addresses are not known, are old,
+//! have all failed, or a connection was lost. All addresses of a host are raced. A connection is made
+//! when something wants to
 //! be sent. Answers are matched with requests by order and id; a mismatch, a malformed answer or a
 //! request out of time ends the connection, and what was on it is tried again or fails.
 //!
@@ -16,13 +23,14 @@
 //! `delivery.timeout.ms`; what its [`Outcome`] means is in [`producer`]. Each raw request ends in
 //! exactly one [`ClientEvent::Reply`]. A partition has at most one event at a time; see
 //! [`consumer`]. An event is never dropped, except those of a consumer or of partitions that its
-//! host gave up. After [`ClientEvent::Closed`] nothing follows.
+//! host gave up, and [`ClientEvent::Writable`] of a producer that takes no more. After
+//! [`ClientEvent::Closed`] nothing follows.
 //!
 //! **Memory.** All tables are taken by [`Client::new`], [`Client::add_producer`] and
 //! [`Client::add_consumer`]; [`Client::topic`] may allocate; nothing else does. Records, requests
 //! and answers live in pool blocks.
 //!
-//! Deliberately absent: SASL and TLS, name servers, groups, transactions, compression.
+//! Deliberately absent: SASL and TLS, groups, transactions, compression.
 
 mod bootstrap;
 #[expect(clippy::module_inception, reason = "the file that a newcomer looks for first")]
@@ -30,36 +38,45 @@ mod client;
 pub mod config;
 pub mod consumer;
 mod events;
+mod host;
 mod in_flight;
 mod lanes;
 mod lists;
 mod metadata;
 mod metadata_refresh;
+mod names;
 mod network_client;
+mod next_event;
 mod node_state;
 mod node_versions;
 mod nodes;
 pub mod producer;
-mod pull;
+mod race;
 mod random;
 pub mod records;
 mod requests;
+pub mod resolver;
 mod stats;
 #[cfg(test)]
 mod tests;
 mod version_check;
 
-pub use bootstrap::{Addresses, Hosts};
+pub use bootstrap::Hosts;
 pub use client::Client;
 pub use config::{Acks, ClientConfig, ClientLimits, ConsumerConfig, OffsetReset, ProducerConfig};
+pub use host::{Addresses, Endpoint, HostName, MAX_ADDRESSES};
 pub use node_state::Schedule;
 pub use producer::partitioner::{murmur2, partition_of_key};
 pub use records::{FetchedHeaders, FetchedRecord, RecordCursor};
+pub use resolver::ResolverConfig;
 pub use stats::ClientStats;
 
 use crate::error::Error;
 use crate::net::SharedLease;
 use crate::net::slots::SlotId;
+
+/// Exchanges with name servers that one client has under way at most.
+pub const LOOKUP_EXCHANGES: usize = 2 * resolver::LOOKUPS;
 
 /// A topic name, interned: valid for the client that gave it, for its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,7 +155,9 @@ pub enum ClientEvent {
         /// The position, which is the high watermark.
         offset: i64,
     },
-    /// A partition of a consumer cannot go on, or a handle has something to report.
+    /// A partition of a consumer cannot go on, or a handle has something to report. Of a client: a
+    /// host cannot be resolved ([`Error::Resolve`]); it is tried again, and said once for each
+    /// reason.
     Failed {
         /// The handle's owner value.
         owner: u64,

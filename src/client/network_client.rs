@@ -4,25 +4,40 @@
 //! A node has several connections: see [`super::lanes`].
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use super::bootstrap::Addresses;
 use super::config::{ClientConfig, ClientLimits};
-use super::in_flight::{InFlight, Purpose, token_of};
+use super::host::{Addresses, Endpoint};
+use super::in_flight::{InFlightRequest, Purpose, token_of};
 use super::lanes::{Lane, LaneId, LaneKind, lanes_per_node};
+use super::names::Naming;
 use super::node_state::LaneState;
 use super::node_versions::{NodeVersions, first_client_throttled, spoken};
 use super::random::Random;
-use crate::logging::{Level, Logger};
+use super::resolver::{Resolver, Unresolved};
+use crate::logging::Logger;
 use crate::net::timers::Timers;
 use crate::net::{ChannelOptions, ConnId, Owner, Selectable, SendBuilder, SendRefused};
 use crate::protocol::{ApiKey, Reader, RequestHeader, ResponseHeader, Writer};
 use crate::time::Instant;
 use core::time::Duration;
+use std::net::SocketAddr;
 
 /// A broker, or a bootstrap server whose id is not known yet (a negative id).
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) id: i32,
+    /// The host as the cluster or the bootstrap list names it.
+    pub(super) endpoint: Endpoint,
+    /// Where it was found to be.
     pub(super) addresses: Addresses,
+    pub(super) naming: Naming,
+    /// Until when the addresses hold.
+    pub(super) expires: Instant,
+    /// The addresses have done their duty: all failed, or a connection to one was lost.
+    pub(super) stale: bool,
+    /// The address that was tried last, or that worked last.
+    pub(super) last_tried: Option<SocketAddr>,
+    /// Why the host has no addresses, once that was said.
+    pub(super) unresolved: Option<Unresolved>,
     /// The cluster's last list names it; otherwise it is leaving.
     pub(super) listed: bool,
     /// Its address has changed; its connections are to be given up.
@@ -31,12 +46,24 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn free() -> Self {
-        Node { id: FREE, addresses: Addresses::none(), listed: false, moved: false }
+        Node {
+            id: FREE,
+            endpoint: Endpoint::none(),
+            addresses: Addresses::none(),
+            naming: Naming::Fixed,
+            expires: Instant::FAR,
+            stale: false,
+            last_tried: None,
+            unresolved: None,
+            listed: false,
+            moved: false,
+        }
     }
 
     /// Whether it may be asked something.
     pub(super) fn is_usable(&self) -> bool {
-        self.id != FREE && self.listed && !self.addresses.is_empty()
+        let somewhere = self.naming != Naming::Fixed || !self.addresses.is_empty();
+        self.id != FREE && self.listed && somewhere
     }
 }
 
@@ -76,7 +103,7 @@ pub(super) struct NetworkClient {
     /// Places in use lie below it.
     pub(super) used: usize,
     /// By a connection's index, folded: the lane that last had it. A hint, checked on use.
-    hints: Box<[u32]>,
+    pub(super) hints: Box<[u32]>,
     /// Per lane: the setup deadline, or that of the first request to run out of time.
     pub(super) timers: Timers,
     /// When to look again at what was refused for a matter of time.
@@ -84,7 +111,12 @@ pub(super) struct NetworkClient {
     /// Lanes that have not asked yet what their broker speaks.
     pub(super) unasked: u32,
     pub(super) config: ClientConfig,
-    options: ChannelOptions,
+    pub(super) options: ChannelOptions,
+    pub(super) resolver: Resolver,
+    /// Nodes whose lookup has not begun.
+    pub(super) names_wanted: u32,
+    /// Why a host could not be resolved, until the client has told.
+    pub(super) unresolved: Option<Unresolved>,
     pub(super) random: Random,
     pub(super) logger: Logger,
     pub(super) stats: NetworkStats,
@@ -113,6 +145,7 @@ impl NetworkClient {
             send_buffer: config.send_buffer,
             receive_buffer: config.receive_buffer,
         };
+        let mut random = Random::new(seed);
         NetworkClient {
             nodes: (0..limits.max_nodes).map(|_| Node::free()).collect(),
             versions: (0..limits.max_nodes).map(|_| NodeVersions::new()).collect(),
@@ -125,10 +158,18 @@ impl NetworkClient {
             unasked: 0,
             config,
             options,
-            random: Random::new(seed),
+            resolver: Resolver::new(random.next()),
+            names_wanted: 0,
+            unresolved: None,
+            random,
             logger,
             stats: NetworkStats::default(),
         }
+    }
+
+    /// Whom the client's channels and exchanges belong to.
+    pub(super) fn owner(&self) -> Owner {
+        self.options.owner
     }
 
     pub(super) fn config(&self) -> &ClientConfig {
@@ -138,6 +179,7 @@ impl NetworkClient {
     /// When to look again though nothing happened.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let earliest = self.timers.earliest().unwrap_or(Instant::FAR).min(self.wake);
+        let earliest = earliest.min(self.resolver.next_deadline());
         if earliest == Instant::FAR { None } else { Some(earliest) }
     }
 
@@ -175,7 +217,7 @@ impl NetworkClient {
     /// The lane of a connection.
     pub(super) fn lane_of(&self, conn: ConnId) -> Option<LaneId> {
         let hint = self.hints.get(conn.index() & (self.hints.len() - 1)).copied().unwrap_or(0);
-        let is = |lane: &Lane| lane.conn == Some(conn);
+        let is = |lane: &Lane| lane.has(conn);
         if self.lanes.get(hint as usize).is_some_and(is) {
             return Some(LaneId::at(hint as usize, self.per_node));
         }
@@ -227,7 +269,7 @@ impl NetworkClient {
             }
             LaneState::Ready if lane.in_flight.is_full() => false,
             LaneState::Ready => lane.conn.is_some_and(|conn| net.can_send(conn)),
-            LaneState::Connecting | LaneState::CheckingVersions => false,
+            LaneState::Resolving | LaneState::Connecting | LaneState::CheckingVersions => false,
             LaneState::Disconnected if lane.health.retry_at > now => {
                 self.wake_at(lane.health.retry_at);
                 false
@@ -235,44 +277,6 @@ impl NetworkClient {
             LaneState::Disconnected => {
                 self.connect(net, id, now);
                 false
-            }
-        }
-    }
-
-    fn connect<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) {
-        let Some(lane) = self.lanes.get_mut(id.index()) else { return };
-        let Some(node) = self.nodes.get_mut(id.node() as usize) else { return };
-        let setup_until = lane.health.attempt(self.config.setup, &mut self.random, now);
-        let Some(address) = node.addresses.current() else {
-            lane.health.failed(lane.state, self.config.reconnect, &mut self.random, now);
-            return;
-        };
-        self.stats.connects += 1;
-        match net.connect(address, &self.options) {
-            Ok(conn) => {
-                lane.state = LaneState::Connecting;
-                lane.conn = Some(conn);
-                let mask = self.hints.len() - 1;
-                if let Some(hint) = self.hints.get_mut(conn.index() & mask) {
-                    *hint = id.index() as u32;
-                }
-                self.timers.set(id.index(), setup_until);
-            }
-            Err(error) => {
-                self.logger.line(
-                    Level::Warn,
-                    format_args!("node {}: cannot connect to {address}: {error}", node.id),
-                );
-                node.addresses.turn();
-                self.stats.disconnects += 1;
-                lane.health.failed(
-                    LaneState::Connecting,
-                    self.config.reconnect,
-                    &mut self.random,
-                    now,
-                );
-                let retry_at = lane.health.retry_at;
-                self.wake_at(retry_at);
             }
         }
     }
@@ -333,7 +337,8 @@ impl NetworkClient {
         let token = if silent { Some(token_of(correlation_id)) } else { None };
         net.send(conn, send, token).map_err(|_| NotSent::Gone)?;
         let deadline = now.after(self.config.request_timeout);
-        let request = InFlight { correlation: correlation_id, key, version, deadline, purpose };
+        let request =
+            InFlightRequest { correlation: correlation_id, key, version, deadline, purpose };
         lane.in_flight.push(request, silent);
         self.stats.requests += 1;
         if self.timers.get(id.index()).is_none_or(|at| at > deadline) {
@@ -348,7 +353,7 @@ impl NetworkClient {
         &mut self,
         id: LaneId,
         frame: &[u8],
-    ) -> Result<(InFlight, usize), &'static str> {
+    ) -> Result<(InFlightRequest, usize), &'static str> {
         let lane = self.lanes.get_mut(id.index()).ok_or("no such connection")?;
         let correlation = Reader::new(frame).i32().map_err(|bad| bad.0)?;
         let request = lane.in_flight.answered(correlation);
@@ -361,7 +366,7 @@ impl NetworkClient {
     }
 
     /// The request whose last byte was written, if it is over with that.
-    pub(super) fn written(&mut self, id: LaneId, token: u64) -> Option<InFlight> {
+    pub(super) fn written(&mut self, id: LaneId, token: u64) -> Option<InFlightRequest> {
         let request = self.lane_mut(id)?.in_flight.written(token);
         self.arm(id);
         request
@@ -403,12 +408,16 @@ impl NetworkClient {
     /// Takes note that a connection is gone. What was in flight on it is to be taken with
     /// [`NetworkClient::pop_lost`].
     pub(super) fn disconnected(&mut self, id: LaneId, in_order: bool, now: Instant) {
+        let state = self.state(id);
+        if state == LaneState::Connecting {
+            self.race_lost(id);
+        }
         let Some(lane) = self.lanes.get_mut(id.index()) else { return };
-        let Some(node) = self.nodes.get_mut(id.node() as usize) else { return };
-        if lane.state == LaneState::Connecting {
-            node.addresses.turn();
-        } else {
-            self.stats.connections -= u64::from(lane.state != LaneState::Disconnected);
+        if matches!(state, LaneState::CheckingVersions | LaneState::Ready) {
+            self.stats.connections -= 1;
+            if let Some(node) = self.nodes.get_mut(id.node() as usize) {
+                node.stale = true;
+            }
         }
         if lane.ask.take().is_some() {
             self.unasked -= 1;
@@ -425,7 +434,7 @@ impl NetworkClient {
     }
 
     /// Takes the oldest request of a connection that is gone.
-    pub(super) fn pop_lost(&mut self, id: LaneId) -> Option<(InFlight, bool)> {
+    pub(super) fn pop_lost(&mut self, id: LaneId) -> Option<(InFlightRequest, bool)> {
         self.lane_mut(id)?.in_flight.pop_lost()
     }
 }

@@ -9,7 +9,9 @@ use core::time::Duration;
 pub(super) enum LaneState {
     /// There is none. It may be made when the backoff is over.
     Disconnected,
-    /// The socket connects.
+    /// A name server is asked for the node's addresses.
+    Resolving,
+    /// Sockets connect.
     Connecting,
     /// The broker was asked what it speaks.
     CheckingVersions,
@@ -90,7 +92,7 @@ impl Health {
     ) {
         self.retry_at = now.after(reconnect.delay(self.failures, random));
         self.failures = self.failures.saturating_add(1);
-        if state == LaneState::Connecting {
+        if matches!(state, LaneState::Resolving | LaneState::Connecting) {
             self.setup_failures = self.setup_failures.saturating_add(1);
         }
     }

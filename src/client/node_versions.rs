@@ -81,9 +81,9 @@ pub(super) fn first_client_throttled(key: ApiKey) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Writer;
     use crate::protocol::declare::Array;
     use crate::protocol::messages::ApiVersion;
-    use crate::protocol::{Reader, Writer};
 
     fn learned(apis: &'static [(i16, i16, i16)]) -> NodeVersions {
         let emit = move |out: &mut crate::protocol::ArrayWriter<'_, '_, ApiVersion>| {
@@ -99,7 +99,6 @@ mod tests {
         let mut w = Writer::new(&mut buf);
         answer.encode(&mut w, 0);
         let n = w.finish().unwrap();
-        let _ = Reader::new(&buf);
         let mut versions = NodeVersions::new();
         versions.learn(&ApiVersionsResponse::decode(&buf[..n], 0).unwrap());
         versions

@@ -1,11 +1,13 @@
 //! The table of nodes: the bootstrap list, what metadata lists, and which of them to ask.
 
-use super::bootstrap::Addresses;
+use super::bootstrap::Known;
+use super::host::{Addresses, Endpoint, HostName};
 use super::lanes::{LaneId, LaneKind};
+use super::names::Naming;
 use super::network_client::{FREE, NetworkClient, Node};
 use super::node_state::{Health, LaneState};
 use crate::logging::Level;
-use crate::net::{ConnId, Selectable};
+use crate::net::Selectable;
 use crate::time::Instant;
 
 /// Which connection a request that any broker can answer should take.
@@ -45,17 +47,24 @@ impl NetworkClient {
     /// Enters the servers of the bootstrap list that no node stands for, as nodes -1, -2, …
     pub(super) fn seed(&mut self) {
         for i in 0..self.config.bootstrap.len() {
-            let Some(&addresses) = self.config.bootstrap.get(i) else { return };
-            let known =
-                |node: &Node| node.id != FREE && node.listed && node.addresses.same_as(&addresses);
+            let Some(&endpoint) = self.config.bootstrap.get(i) else { return };
+            let here = match self.config.hosts.find(&endpoint) {
+                Known::Here(addresses) => addresses,
+                Known::Ask | Known::Never(_) => Addresses::none(),
+            };
+            let known = |node: &Node| {
+                let same = !here.is_empty() && node.addresses.same_as(&here);
+                let there = same || node.endpoint.same_as(&endpoint);
+                node.id != FREE && node.listed && there
+            };
             if !self.nodes.iter().any(known) {
                 let id = i32::try_from(i).map_or(FREE, |i| -1 - i);
-                self.add(id, addresses);
+                self.add(id, endpoint);
             }
         }
     }
 
-    fn add(&mut self, id: i32, addresses: Addresses) {
+    fn add(&mut self, id: i32, endpoint: Endpoint) {
         let Some(place) = self.nodes.iter().position(|node| node.id == FREE) else {
             self.logger.line(
                 Level::Warn,
@@ -64,14 +73,31 @@ impl NetworkClient {
             return;
         };
         if let Some(node) = self.nodes.get_mut(place) {
-            *node = Node { id, addresses, listed: true, moved: false };
+            *node = Node { id, listed: true, ..Node::free() };
         }
-        for id in self.lanes_of(place as u32) {
+        self.used = self.used.max(place + 1);
+        self.refresh_health(place as u32);
+        self.settle_at(place, endpoint);
+    }
+
+    /// The node is at this host: its addresses are known, or are to be asked for.
+    fn settle_at(&mut self, place: usize, endpoint: Endpoint) {
+        let known = self.config.hosts.find(&endpoint);
+        let Some(node) = self.nodes.get_mut(place) else { return };
+        *node = Node { id: node.id, listed: true, endpoint, ..Node::free() };
+        match known {
+            Known::Here(addresses) => node.addresses = addresses,
+            Known::Ask => node.naming = Naming::Asked,
+            Known::Never(why) => self.say_unresolved(place as u32, why),
+        }
+    }
+
+    fn refresh_health(&mut self, place: u32) {
+        for id in self.lanes_of(place) {
             if let Some(lane) = self.lane_mut(id) {
                 lane.health = Health::new();
             }
         }
-        self.used = self.used.max(place + 1);
     }
 
     /// A list of the cluster's nodes begins: those that it does not name are leaving.
@@ -83,43 +109,52 @@ impl NetworkClient {
 
     /// The cluster has this node, at this host.
     pub(super) fn list(&mut self, id: i32, host: &str, port: i32) {
-        let addresses = match u16::try_from(port) {
-            Ok(port) => self.config.hosts.resolve(host, port),
-            Err(_) => Addresses::none(),
-        };
-        let place = self.find(id);
-        let node = place.and_then(|place| self.nodes.get_mut(place as usize));
-        if let Some(node) = node {
+        let port = u16::try_from(port).unwrap_or(0);
+        let name = HostName::new(host);
+        let endpoint = Endpoint { host: name.unwrap_or(HostName::empty()), port };
+        let place = self.find(id).map(|place| place as usize);
+        if let Some((place, node)) = place.and_then(|at| Some((at, self.nodes.get_mut(at)?))) {
             node.listed = true;
-            if node.addresses.same_as(&addresses) {
+            if node.endpoint.same_as(&endpoint) {
                 return;
             }
             // Another host under the same id starts with a clean state.
-            node.addresses = addresses;
-            node.moved = true;
-        } else if let Some(seed) = self.seed_at(&addresses) {
+            self.forget_lookup(place as u32);
+            self.settle_at(place, endpoint);
+            if let Some(node) = self.nodes.get_mut(place) {
+                node.moved = true;
+            }
+        } else if let Some(seed) = self.seed_at(&endpoint) {
             // The bootstrap server turns out to be this node: its connections are kept.
             seed.id = id;
-            seed.addresses = addresses;
             seed.listed = true;
         } else {
-            self.add(id, addresses);
-        }
-        if addresses.is_empty() {
-            self.logger.line(
-                Level::Warn,
-                format_args!(
-                    "node {id} cannot be used: its host {host} is neither numeric nor in the \
-                     hosts file"
-                ),
-            );
+            self.add(id, endpoint);
         }
     }
 
-    fn seed_at(&mut self, addresses: &Addresses) -> Option<&mut Node> {
-        self.nodes.iter_mut().find(|node| {
+    /// A bootstrap server that is at this host, which it is called by from now on.
+    fn seed_at(&mut self, endpoint: &Endpoint) -> Option<&mut Node> {
+        let known = self.config.hosts.find(endpoint);
+        self.nodes.iter_mut().find_map(|node| {
             let seed = node.id != FREE && node.id < 0 && !node.listed;
-            seed && node.addresses.current().is_some_and(|at| addresses.contains(at))
+            if !seed {
+                return None;
+            }
+            if node.endpoint.same_as(endpoint) {
+                return Some(node);
+            }
+            // While its addresses are asked for, connections wait for the name that it has.
+            let settled = matches!(node.naming, Naming::Fixed | Naming::Asked);
+            let Known::Here(addresses) = known else { return None };
+            let there = node.addresses.current().is_some_and(|at| addresses.contains(at));
+            if !settled || !there {
+                return None;
+            }
+            node.endpoint = *endpoint;
+            node.addresses = addresses;
+            node.naming = Naming::Fixed;
+            Some(node)
         })
     }
 
@@ -127,11 +162,7 @@ impl NetworkClient {
     pub(super) fn take_moved(&mut self) -> Option<u32> {
         let place = self.nodes.iter().position(|node| node.moved)?;
         self.nodes.get_mut(place)?.moved = false;
-        for id in self.lanes_of(place as u32) {
-            if let Some(lane) = self.lane_mut(id) {
-                lane.health = Health::new();
-            }
-        }
+        self.refresh_health(place as u32);
         Some(place as u32)
     }
 
@@ -144,21 +175,23 @@ impl NetworkClient {
                 continue;
             }
             for lane in self.lanes_of(place as u32) {
-                if let Some(conn) = self.conn(lane) {
-                    net.close(conn);
+                if self.state(lane) != LaneState::Disconnected {
+                    self.close_lane(net, lane);
                     self.disconnected(lane, true, now);
                 }
             }
+            self.forget_lookup(place as u32);
             if let Some(node) = self.nodes.get_mut(place) {
                 *node = Node::free();
             }
         }
     }
 
-    /// The connections there are, for closing them all.
-    pub(super) fn any_connection(&self) -> Option<(LaneId, ConnId)> {
-        let mut lanes = self.used_lanes().iter().enumerate();
-        lanes.find_map(|(i, lane)| Some((LaneId::at(i, self.per_node), lane.conn?)))
+    /// A lane that has or makes a connection, for closing them all.
+    pub(super) fn any_open(&self) -> Option<LaneId> {
+        let mut lanes = self.used_lanes().iter();
+        let place = lanes.position(|lane| lane.state != LaneState::Disconnected)?;
+        Some(LaneId::at(place, self.per_node))
     }
 
     /// Which node to ask what any of them can answer: one that is connected and least loaded, else
@@ -196,7 +229,9 @@ impl NetworkClient {
                         oldest = Some((tried, id));
                     }
                 }
-                LaneState::Connecting | LaneState::CheckingVersions => waiting = true,
+                LaneState::Resolving | LaneState::Connecting | LaneState::CheckingVersions => {
+                    waiting = true
+                }
                 LaneState::Ready if self.ready(net, id, now) => {
                     let load = self.in_flight(id);
                     if best.is_none_or(|(least, _)| load < least) {

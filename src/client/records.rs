@@ -2,7 +2,6 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::error::Error;
-use crate::protocol::Reader;
 use crate::protocol::records::{BatchView, HeaderRef, Headers, Records, RecordsError};
 
 /// One record as it was fetched; it borrows the event's batches.
@@ -64,27 +63,30 @@ pub struct RecordCursor {
     record: u32,
     /// Records of the present batch that were not walked; `None` before its first.
     left: Option<u32>,
-    /// The walk ended with an error.
+    /// [`RecordCursor::next`] gave an error.
     broken: bool,
 }
 
 impl RecordCursor {
-    /// A walk over `batches` that begins with the record at offset `from`, as the event says it.
-    pub fn new(_batches: &[u8], from: i64) -> Self {
+    /// A walk that begins with the record at offset `from`, as the event says it.
+    pub fn new(from: i64) -> Self {
         RecordCursor { from, ..RecordCursor::default() }
     }
 
-    /// The next record. `batches` must be the bytes that the cursor was made for; others give other
+    /// The next record. `batches` must be the bytes of the event in each call; others give other
     /// records or an error, never a panic. Records before `from` and batches that are Kafka's own
     /// (the ends of transactions) are passed over.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if the bytes are not whole record batches, [`Error::Unsupported`] for
-    /// compressed ones; the walk is over then.
+    /// As [`RecordCursor::read`]; the walk is over then.
     #[inline]
     pub fn next<'a>(&mut self, batches: &'a [u8]) -> Option<Result<FetchedRecord<'a>, Error>> {
-        match self.step(batches) {
-            Ok(record) => record.map(Ok),
+        if self.broken {
+            return None;
+        }
+        let mut next = None;
+        match self.read(batches, 1, |record| next = Some(record)) {
+            Ok(_) => next.map(Ok),
             Err(error) => {
                 self.broken = true;
                 Some(Err(error))
@@ -92,59 +94,86 @@ impl RecordCursor {
         }
     }
 
-    fn step<'a>(&mut self, batches: &'a [u8]) -> Result<Option<FetchedRecord<'a>>, Error> {
-        while !self.broken {
+    /// Gives `take` up to `cap` records and says how many, 0 at the end: cheaper than one by one,
+    /// since a batch's header is read once a call. What is in front of an error is given first.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] if the bytes are not whole record batches, [`Error::Unsupported`] for
+    /// compressed ones. The walk stays where it is: the next call says the same.
+    #[inline]
+    pub fn read<'a>(
+        &mut self,
+        batches: &'a [u8],
+        cap: usize,
+        mut take: impl FnMut(FetchedRecord<'a>),
+    ) -> Result<usize, Error> {
+        let mut count = 0;
+        while count < cap {
             let rest = batches.get(self.batch as usize..).unwrap_or(&[]);
             if rest.is_empty() {
-                return Ok(None);
+                break;
             }
-            let batch = BatchView::parse(rest)?;
-            let all = batch.records_bytes();
-            let left = match self.left {
-                Some(left) => left,
-                None => self.enter(&batch)?,
-            };
-            if left == 0 {
-                self.batch += batch.total_len() as u32;
-                self.left = None;
-                continue;
+            match self.read_batch(rest, cap, &mut count, &mut take) {
+                Err(error) if count == 0 => return Err(error),
+                Err(_) => break,
+                Ok(()) => {}
             }
-            let bytes = all.get(self.record as usize..).unwrap_or(&[]);
-            let count = i32::try_from(left).unwrap_or(i32::MAX);
-            let mut records = Records::new(bytes, count)?;
-            let record = match records.next() {
-                Some(record) => record?,
-                None => return Err(Error::Protocol("fewer records than announced")),
-            };
-            let mut length = Reader::new(bytes);
-            let body = u32::try_from(length.varint()?).unwrap_or(0);
-            self.record += (bytes.len() - length.left()) as u32 + body;
-            self.left = Some(left - 1);
+        }
+        Ok(count)
+    }
+
+    /// Walks the present batch, which is the first of `rest`, until `count` is `cap` or it is over.
+    #[inline]
+    fn read_batch<'a>(
+        &mut self,
+        rest: &'a [u8],
+        cap: usize,
+        count: &mut usize,
+        take: &mut impl FnMut(FetchedRecord<'a>),
+    ) -> Result<(), Error> {
+        let batch = BatchView::parse(rest)?;
+        let all = batch.records_bytes();
+        let mut records = match self.left {
+            Some(left) => {
+                let bytes = all.get(self.record as usize..).unwrap_or(&[]);
+                Records::new(bytes, i32::try_from(left).unwrap_or(i32::MAX))?
+            }
+            None => self.enter(&batch)?,
+        };
+        while records.left() > 0 {
+            if *count == cap {
+                return Ok(());
+            }
+            let Some(record) = records.next() else { break };
+            let record = record?;
+            self.record = (all.len() - records.bytes_left()) as u32;
+            self.left = Some(records.left() as u32);
             let offset = batch.offset_of(&record);
             if offset >= self.from {
                 let timestamp_ms = batch.timestamp_of(&record);
                 let (key, value) = (record.key, record.value);
                 let headers = FetchedHeaders(record.headers);
-                return Ok(Some(FetchedRecord { offset, timestamp_ms, key, value, headers }));
+                take(FetchedRecord { offset, timestamp_ms, key, value, headers });
+                *count += 1;
             }
         }
-        Ok(None)
+        self.batch += batch.total_len() as u32;
+        self.left = None;
+        Ok(())
     }
 
-    /// Begins a batch; gives how many records of it are to be walked.
-    fn enter(&mut self, batch: &BatchView<'_>) -> Result<u32, Error> {
+    /// Begins a batch; gives the records of it that are to be walked.
+    fn enter<'a>(&mut self, batch: &BatchView<'a>) -> Result<Records<'a>, Error> {
         self.record = 0;
         if batch.attributes().is_control() || batch.next_offset() <= self.from {
-            self.left = Some(0);
-            return Ok(0);
+            return Ok(Records::new(&[], 0)?);
         }
         let records = batch.records().map_err(|error| match error {
             RecordsError::Compressed(_) => Error::Unsupported("a compressed batch"),
             RecordsError::UnknownCompression(_) => Error::Protocol("a codec that does not exist"),
             RecordsError::Malformed(bad) => Error::Protocol(bad.0),
         })?;
-        let left = u32::try_from(records.left()).unwrap_or(u32::MAX);
-        self.left = Some(left);
-        Ok(left)
+        self.left = Some(u32::try_from(records.left()).unwrap_or(u32::MAX));
+        Ok(records)
     }
 }

@@ -105,7 +105,8 @@ impl Client {
         let body = if body.is_empty() {
             SharedLease::empty()
         } else {
-            let block = self.pool.lease(body.len(), Priority::Control);
+            // The reserve is for what keeps the connections alive, not for the host's requests.
+            let block = self.pool.lease(body.len(), Priority::Data);
             let mut block = block.ok_or(Error::Exhausted("the buffer pool"))?;
             block.get_mut(..body.len()).ok_or(Error::Bug("a short block"))?.copy_from_slice(body);
             block.share(body.len())

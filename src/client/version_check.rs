@@ -9,7 +9,7 @@ use super::network_client::{NetworkClient, NotSent};
 use super::node_state::LaneState;
 use super::node_versions::spoken;
 use crate::logging::Level;
-use crate::net::Selectable;
+use crate::net::{ConnId, Selectable};
 use crate::protocol::declare::Message;
 use crate::protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::protocol::{ApiKey, ErrorCode};
@@ -17,9 +17,16 @@ use crate::time::Instant;
 
 impl NetworkClient {
     /// The socket is connected: the broker is asked what it speaks, in the highest version first.
-    pub(super) fn connected<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) {
+    pub(super) fn connected<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: LaneId,
+        conn: ConnId,
+        now: Instant,
+    ) {
+        self.win(net, id, conn);
         let Some(lane) = self.lane_mut(id) else { return };
-        if lane.state != LaneState::Connecting {
+        if lane.state != LaneState::Connecting || lane.conn != Some(conn) {
             return;
         }
         lane.state = LaneState::CheckingVersions;

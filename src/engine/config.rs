@@ -1,5 +1,6 @@
 //! EngineConfig: the sizes of everything an engine takes at creation, and the sum of its pool.
 
+use crate::error::Error;
 use crate::logging::Logger;
 use crate::net::TurnBudget;
 use crate::net::pool::Memory;
@@ -40,6 +41,26 @@ pub struct EngineConfig {
     pub logger: Logger,
     /// Seed of everything random; `None` takes one from the operating system.
     pub seed: Option<u64>,
+}
+
+/// The most of anything that an engine has a table for. More would be gigabytes, and memory that a
+/// table does not get ends the process.
+pub const TABLE_MAX: usize = 1 << 20;
+
+impl EngineConfig {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let tables = [
+            self.max_connections,
+            self.max_pieces,
+            self.max_clients,
+            self.max_brokers,
+            self.max_posts,
+        ];
+        match tables.iter().any(|size| *size > TABLE_MAX) {
+            true => Err(Error::Invalid("a table of an engine has 1048576 entries at most")),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Default for EngineConfig {

@@ -16,12 +16,12 @@ mod config;
 mod inbox;
 mod served;
 
-pub use config::EngineConfig;
+pub use config::{EngineConfig, TABLE_MAX};
 pub use inbox::{Inbox, PostRefused};
 
 use crate::broker::reactor::advertised_host;
 use crate::broker::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
-use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits};
+use crate::client::{Client, ClientConfig, ClientEvent, ClientLimits, LOOKUP_EXCHANGES};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::selector::{Selector, SelectorConfig, earlier};
@@ -90,6 +90,8 @@ pub struct Engine {
     armed: Option<Instant>,
     /// Until when the running poll may sleep; `None` for ever.
     until: Option<Instant>,
+    /// The caller cannot take events now, but for posts.
+    blocked: bool,
     autowake: bool,
     timer_descriptor: bool,
     seed: u64,
@@ -107,11 +109,13 @@ impl Engine {
     /// [`Error::NoMemory`], [`Error::Invalid`] for a configuration that cannot be, or the system
     /// refuses a descriptor.
     pub fn new(config: EngineConfig) -> Result<Engine, Error> {
+        config.check()?;
         let pool = BufferPool::for_network(config.memory_limit, config.memory)?;
         let selector = Selector::new(
             SelectorConfig {
                 max_channels: config.max_connections,
                 max_listeners: config.max_brokers,
+                max_exchanges: config.max_clients * LOOKUP_EXCHANGES,
                 max_pieces: config.max_pieces,
                 send_queue_max: config.send_queue_max,
                 budget: config.budget,
@@ -133,6 +137,7 @@ impl Engine {
             first_source: 0,
             armed: None,
             until: None,
+            blocked: false,
             autowake: config.autowake,
             timer_descriptor: config.timer_descriptor,
             seed,
@@ -223,12 +228,13 @@ impl Engine {
     }
 
     /// Ends a turn: the descriptor is left readable if there is work, and armed for the next
-    /// deadline. `blocked` says that the caller cannot take events now. Says whether the poll's
-    /// time is over.
+    /// deadline. `blocked` says that the caller cannot take events now: until the next call of this
+    /// function only [`Engine::next_posted`] is work for it. Says whether the poll's time is over.
     pub fn end_turn(&mut self, blocked: bool) -> bool {
         let now = self.clock.now();
         self.armed = self.next_deadline();
-        let work = !blocked && self.has_work();
+        self.blocked = blocked;
+        let work = self.has_work();
         let deadline = if self.timer_descriptor { self.armed } else { None };
         self.selector.settle(work, deadline, now);
         self.until.is_some_and(|until| until <= now)
@@ -286,10 +292,19 @@ impl Engine {
         None
     }
 
+    /// The next post, also for a caller that cannot take other events: it may say which leases
+    /// come back.
+    pub fn next_posted(&mut self) -> Option<Event> {
+        let user = self.inbox.take()?;
+        self.events += 1;
+        Some(Event::Posted { user })
+    }
+
     fn has_work(&self) -> bool {
+        let takes = !self.blocked;
         !self.inbox.is_empty()
-            || self.clients.iter().any(|(_, c)| c.has_events() || c.wants_turn())
-            || self.brokers.iter().any(|(_, served)| served.has_work())
+            || self.clients.iter().any(|(_, c)| c.wants_turn() || takes && c.has_events())
+            || self.brokers.iter().any(|(_, b)| b.wants_turn() || takes && b.has_events())
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -450,14 +465,17 @@ impl Engine {
 
     /// Where a broker listens.
     pub fn broker_address(&self, id: SlotId) -> Option<SocketAddr> {
-        self.brokers.get(id)?.address
+        self.brokers.get(id)?.address()
     }
 
     /// Ends a broker at once: connections close, the log is gone.
     pub fn remove_broker(&mut self, id: SlotId) {
         // A stale id has nothing to end.
         let _ = self.close_broker(id, Duration::ZERO);
-        self.brokers.remove(id);
+        if self.brokers.remove(id).is_some() {
+            // Those that it had not heard of yet, and those of a grace that was running.
+            self.selector.close_owned(Owner(id.index() as u32 | BROKER_BIT));
+        }
     }
 
     fn next_seed(&mut self) -> u64 {

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 pub(super) struct Served {
     pub(super) runs: Runs,
     pub(super) listener: Option<ListenerId>,
+    /// Where it listens or listened.
     pub(super) address: Option<SocketAddr>,
     pub(super) user: u64,
 }
@@ -68,20 +69,37 @@ impl Served {
         }
     }
 
-    pub(super) fn has_work(&self) -> bool {
+    pub(super) fn wants_turn(&self) -> bool {
         match &self.runs {
-            Runs::Polled(broker) => broker.has_events() || broker.wants_turn(),
-            Runs::Reactor { reactor, told } => {
-                !*told && (reactor.is_stopped() || reactor.has_failed())
+            Runs::Polled(broker) => broker.wants_turn(),
+            Runs::Reactor { reactor, .. } => {
+                let begun = reactor.is_stopped() || reactor.ends_by().is_some();
+                reactor.has_failed() && !begun
             }
+        }
+    }
+
+    pub(super) fn has_events(&self) -> bool {
+        match &self.runs {
+            Runs::Polled(broker) => broker.has_events(),
+            Runs::Reactor { reactor, told } => reactor.is_stopped() && !*told,
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         match &self.runs {
             Runs::Polled(broker) => broker.next_deadline(),
-            Runs::Reactor { .. } => None,
+            Runs::Reactor { reactor, .. } => reactor.ends_by(),
         }
+    }
+
+    /// Where it listens now.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let listens = match &self.runs {
+            Runs::Polled(_) => self.listener.is_some(),
+            Runs::Reactor { reactor, .. } => !reactor.is_stopped(),
+        };
+        self.address.filter(|_| listens)
     }
 
     fn close(&mut self, net: &mut Selector, grace: Duration, now: Moment) {
@@ -140,6 +158,17 @@ impl Engine {
         reactor.stop(grace);
         self.touch();
         Ok(())
+    }
+
+    /// In a child process: threads of brokers are the parent's, and nothing may wait for them.
+    pub fn forget_threads(&mut self) {
+        for index in 0..self.brokers.capacity() {
+            if let Some((_, Served { runs: Runs::Reactor { reactor, .. }, .. })) =
+                self.brokers.at_mut(index)
+            {
+                reactor.forget_threads();
+            }
+        }
     }
 
     /// Ends the threads of all brokers at once. All that may be asked of an engine in which a bug was

@@ -3,7 +3,7 @@
 
 use super::config::kloop_error;
 use super::handle::{self, HandleCell, Inner, Kind, LastError, Refused, Target, kloop_engine};
-use super::status::{kloop_status, kloop_status_code as code, status};
+use super::status::{call_status, kloop_status, kloop_status_code as code, status};
 use crate::error::Error;
 use crate::net::sys::errno::KeptErrno;
 use core::fmt::Write;
@@ -28,12 +28,37 @@ impl Refused {
         let code = match self {
             Refused::Null => code::KLOOP_E_INVALID,
             Refused::Stale => code::KLOOP_E_STALE,
-            Refused::Thread => code::KLOOP_E_THREAD,
+            Refused::Thread | Refused::Forked => code::KLOOP_E_THREAD,
             Refused::Reentrant => code::KLOOP_E_REENTRANT,
             Refused::Poisoned => code::KLOOP_E_POISONED,
             Refused::Closed => code::KLOOP_E_CLOSED,
         };
         code as i32
+    }
+
+    /// The refusal that has this status.
+    pub(super) fn of_status(status: kloop_status) -> Refused {
+        use Refused::{Closed, Null, Poisoned, Reentrant, Stale, Thread};
+        let all = [Null, Stale, Thread, Reentrant, Poisoned, Closed];
+        all.into_iter().find(|refused| refused.status() == status).unwrap_or(Poisoned)
+    }
+
+    /// What [`super::engine::kloop_engine_error`] tells of it.
+    pub(super) fn last_error(self) -> LastError {
+        LastError { status: self.status(), error: self.error() }
+    }
+
+    /// The text for a refusal.
+    pub(super) fn error(self) -> Error {
+        match self {
+            Refused::Null => Error::Invalid("the handle is NULL"),
+            Refused::Stale => Error::Stale,
+            Refused::Thread => Error::Invalid("the engine belongs to another thread"),
+            Refused::Forked => Error::Invalid("the engine is the parent's: only _free"),
+            Refused::Reentrant => Error::Invalid("called from inside a call"),
+            Refused::Poisoned => Error::Bug("a bug was caught in an earlier call"),
+            Refused::Closed => Error::Closed,
+        }
     }
 }
 
@@ -79,7 +104,26 @@ pub(super) unsafe fn on_child(
     // SAFETY: passed on from the caller.
     match unsafe { handle::child(handle, kind) } {
         Ok((shell, target)) => run(shell, |inner, shell| f(inner, target, shell)),
-        Err(refused) => refused.status(),
+        Err(refused) => {
+            // SAFETY: passed on from the caller.
+            unsafe { note(handle, refused) };
+            refused.status()
+        }
+    }
+}
+
+/// Tells of a handle that names nothing any more, where `kloop_engine_error` finds it: a function that
+/// returns nothing has no other way.
+///
+/// # Safety
+/// As for [`on_child`].
+unsafe fn note(handle: *const HandleCell, refused: Refused) {
+    if refused != Refused::Stale {
+        return;
+    }
+    // SAFETY: passed on from the caller.
+    if let Some(shell) = unsafe { handle::shell_of_stale(handle) } {
+        shell.set_last_error(refused.last_error());
     }
 }
 
@@ -93,7 +137,19 @@ pub(super) unsafe fn free_child(
     end: impl FnOnce(&mut Inner, Target),
 ) {
     // SAFETY: passed on from the caller.
-    let Ok((shell, target)) = (unsafe { handle::child(handle, kind) }) else { return };
+    let (shell, target) = match unsafe { handle::child(handle, kind) } {
+        Ok(found) => found,
+        Err(Refused::Forked) => {
+            // SAFETY: `child` has answered so.
+            if unsafe { handle::is_idle_in_fork(handle) } {
+                // SAFETY: it is a live handle; what it names is the parent's.
+                unsafe { handle::release_child(handle) };
+            }
+            return;
+        }
+        // SAFETY: passed on from the caller.
+        Err(refused) => return unsafe { note(handle, refused) },
+    };
     // A closed or poisoned engine has nothing to end.
     let _ = run(shell, |inner, _| {
         end(inner, target);
@@ -109,7 +165,10 @@ fn run(
 ) -> i32 {
     let (inner, busy) = match handle::open(shell) {
         Ok(open) => open,
-        Err(refused) => return refused.status(),
+        Err(refused) => {
+            shell.set_last_error(refused.last_error());
+            return refused.status();
+        }
     };
     let errno = KeptErrno::new();
     let result = catch_unwind(AssertUnwindSafe(|| f(inner, shell)));
@@ -117,9 +176,8 @@ fn run(
     match result {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => {
-            let status = status(error);
-            shell.set_last_error(LastError { status, error });
-            status
+            shell.set_last_error(LastError { status: status(error), error });
+            call_status(error)
         }
         Err(payload) => {
             core::mem::forget(payload);
@@ -137,13 +195,12 @@ fn run(
 /// # Safety
 /// `out` is NULL or points at a writable `kloop_error`.
 pub(super) unsafe fn report(out: *mut kloop_error, error: Error, key: &str) -> kloop_status {
-    let status = status(error);
     if !out.is_null() {
-        let filled = describe(status, error, key);
+        let filled = describe(status(error), error, key);
         // SAFETY: the caller vouches that it is writable.
         unsafe { out.write(filled) };
     }
-    status
+    call_status(error)
 }
 
 /// The struct for a status and the error behind it; `key` names a property, or is empty.

@@ -152,7 +152,8 @@ pub unsafe extern "C" fn kloop_broker_free(b: *mut kloop_broker) {
     });
 }
 
-/// Stops listening, answers what is in flight for at most `grace_ns`, closes the connections; then
+/// Stops listening, answers what is in flight for at most `grace_ns` (0: at once, below 0: without a
+/// limit), closes the connections; then
 /// `KLOOP_EV_CLOSED`.
 ///
 /// # Safety
@@ -211,7 +212,9 @@ pub unsafe extern "C" fn kloop_broker_adopt(
     conn: *mut kloop_id,
 ) -> kloop_status {
     use std::os::fd::{FromRawFd, OwnedFd};
-    if fd < 0 {
+    // Owning a number that is no descriptor would end the process when it is closed.
+    // SAFETY: takes numbers only.
+    if !guard(false, || unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0) {
         return code::KLOOP_E_INVALID as i32;
     }
     // SAFETY: the caller hands over an open descriptor.

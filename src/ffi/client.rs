@@ -3,9 +3,11 @@
 use super::boundary::{free_child, guard, on_child, on_shell, report};
 use super::config::{ABI, kloop_conf, kloop_error, read};
 use super::event::kloop_id;
-use super::handle::{HandleCell, Inner, Kind, Target, kloop_client, kloop_engine, make_child};
+use super::handle::{
+    HandleCell, Inner, Kind, Refused, Target, kloop_client, kloop_engine, make_child,
+};
 use super::slice::{kloop_slice, kloop_topic, properties, put};
-use super::status::{kloop_status, kloop_status_code as code};
+use super::status::kloop_status;
 use crate::client::{ClientConfig, ClientLimits};
 use crate::error::Error;
 use crate::net::slots::SlotId;
@@ -64,8 +66,8 @@ pub(super) unsafe fn reported(
         error
     });
     if status < 0 {
-        let NotMade(error, key) =
-            why.unwrap_or_else(|| NotMade(from_status(status), String::new()));
+        let of_refusal = || Refused::of_status(status).error().into();
+        let NotMade(error, key) = why.unwrap_or_else(of_refusal);
         // SAFETY: passed on from the caller.
         let _ = unsafe { report(err, error, &key) };
         if !err.is_null() {
@@ -76,24 +78,12 @@ pub(super) unsafe fn reported(
     status
 }
 
-/// A text for a refusal that had no error of its own.
-fn from_status(status: kloop_status) -> Error {
-    match status {
-        s if s == code::KLOOP_E_STALE as i32 => Error::Stale,
-        s if s == code::KLOOP_E_CLOSED as i32 => Error::Closed,
-        s if s == code::KLOOP_E_THREAD as i32 => {
-            Error::Invalid("the engine belongs to another thread")
-        }
-        s if s == code::KLOOP_E_REENTRANT as i32 => Error::Invalid("called from inside a call"),
-        s if s == code::KLOOP_E_PANIC as i32 || s == code::KLOOP_E_POISONED as i32 => {
-            Error::Bug("the engine is poisoned")
-        }
-        _ => Error::Invalid("the handle is NULL"),
-    }
-}
-
 /// Makes a client of the cluster that the property "bootstrap.servers" names. It connects by
-/// itself; `KLOOP_EV_READY` follows. On failure nothing is written to `out`, and `err`, if given,
+/// itself; `KLOOP_EV_READY` follows. Host names are looked up meanwhile, as /etc/resolv.conf or the
+/// properties "resolver.nameservers" (addresses with or without a port, by commas, at most 8),
+/// "resolver.search", "resolver.ndots", "resolver.timeout.ms", "resolver.attempts" and
+/// "resolver.rotate" say; one that cannot be resolved is told by `KLOOP_EV_ERROR` with
+/// `KLOOP_E_RESOLVE`, once for each reason, and tried again. On failure nothing is written to `out`, and `err`, if given,
 /// names the property that is wrong.
 ///
 /// # Safety
@@ -146,7 +136,8 @@ pub unsafe extern "C" fn kloop_client_free(c: *mut kloop_client) {
     });
 }
 
-/// Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns`; then
+/// Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns` (0: at once,
+/// below 0: without a limit); then
 /// `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
 ///
 /// # Safety
@@ -166,7 +157,8 @@ pub unsafe extern "C" fn kloop_client_close(c: *mut kloop_client, grace_ns: i64)
 }
 
 /// Interns a topic name: the number that messages and assignments name it by, for the client's
-/// life. Its metadata is asked for from now on.
+/// life. Its metadata is asked for from now on, which creates the topic where the brokers do that,
+/// unless the client has `allow.auto.create.topics=false`.
 ///
 /// # Safety
 /// `c` is NULL or a client handle; `name` points at `len` bytes; `out` is writable.
@@ -197,7 +189,8 @@ pub unsafe extern "C" fn kloop_client_topic(
 
 /// Sends a request of the host's own making: `body` is what follows the request header. `node` -1
 /// picks any broker, `api_version` -1 the highest that both sides know. `KLOOP_EV_REPLY` with
-/// `user` follows, also on failure; `op`, if given, names the operation.
+/// `user` follows, also on failure, at the latest after `request.timeout.ms` (default 30 s); `op`, if
+/// given, names the operation.
 ///
 /// # Safety
 /// `c` is NULL or a client handle; `body` is readable; `op` is NULL or writable.

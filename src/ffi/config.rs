@@ -38,7 +38,8 @@ pub const KLOOP_ENGINE_PREFAULT: u32 = 4;
 /// synchronise themselves.
 pub const KLOOP_ENGINE_ANY_THREAD: u32 = 8;
 
-/// An engine's sizes and hooks. Zero in any field is the default.
+/// An engine's sizes and hooks. Zero in any field is the default; what is counted in entries is
+/// 1048576 at most.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct kloop_engine_config {
@@ -124,9 +125,11 @@ pub struct kloop_broker_conf {
     pub advertised: *const c_char,
     /// The cluster's id: 22 characters of URL-safe base64; NULL: a random one.
     pub cluster_id: *const c_char,
-    /// A bit set of API keys whose requests the host answers itself.
+    /// A bit set of API keys, 0 to 127, whose requests the host answers itself: key k is bit `k % 64`
+    /// of word `k / 64`; copied. ApiVersions tells clients the versions that kloop knows of them;
+    /// the host must answer each. A host that takes key 18 answers ApiVersions itself.
     pub host_apis: *const u64,
-    /// Its length in 64-bit words.
+    /// Its length in 64-bit words, 2 at most.
     pub host_api_words: usize,
     /// Kafka's broker properties; borrowed for the call.
     pub props: *const kloop_prop,

@@ -12,7 +12,6 @@ use crate::client::{ConsumerConfig, TopicId};
 use crate::error::Error;
 use crate::net::slots::SlotId;
 use crate::properties::Properties;
-use core::time::Duration;
 
 /// Makes a consumer of a client. Properties: "fetch.min.bytes", "auto.offset.reset" and the others
 /// by Kafka's names. On failure nothing is written to `out`, and `err`, if given, names the
@@ -60,9 +59,7 @@ pub unsafe extern "C" fn kloop_consumer_new(
 
 fn close(inner: &mut Inner, client: SlotId, consumer: SlotId) {
     // A client that is gone took its consumers with it.
-    let _ = inner
-        .engine
-        .with_client(client, |client, _, now| client.close_consumer(consumer, Duration::ZERO, now));
+    let _ = inner.engine.with_client(client, |client, _, _| client.close_consumer(consumer));
 }
 
 /// Ends a consumer. Leases of its records stay valid. NULL is ignored.
@@ -95,8 +92,8 @@ pub unsafe extern "C" fn kloop_consumer_assign(
         let parts = unsafe { array(parts, n as usize) }?;
         let parts: Vec<_> =
             parts.iter().map(|tp| (TopicId(tp.topic), tp.partition, tp.offset)).collect();
-        inner.engine.with_client(target.owner, |client, _, now| {
-            client.assign(target.part, &parts, now).map(|()| 0)
+        inner.engine.with_client(target.owner, |client, _, _| {
+            client.assign(target.part, &parts).map(|()| 0)
         })
     };
     // SAFETY: passed on from the caller.
@@ -124,7 +121,8 @@ pub unsafe extern "C" fn kloop_consumer_assign_at(
     unsafe { on_child(c.cast::<HandleCell>(), Kind::Consumer, call) }
 }
 
-/// Stops (`paused` not 0) or resumes fetching partitions of the assignment; positions stay.
+/// Stops (`paused` not 0) or resumes fetching partitions of the assignment; positions stay. All of
+/// them or none: one that is not assigned is `KLOOP_E_INVALID`, and nothing has changed.
 ///
 /// # Safety
 /// `c` is NULL or a consumer handle; `parts` points at `n` readable values, whose offsets do not
@@ -139,20 +137,17 @@ pub unsafe extern "C" fn kloop_consumer_pause(
     let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
         // SAFETY: passed on from the caller.
         let parts = unsafe { array(parts, n as usize) }?;
+        let parts: Vec<_> = parts.iter().map(|tp| (TopicId(tp.topic), tp.partition)).collect();
         inner.engine.with_client(target.owner, |client, _, _| {
-            for tp in parts {
-                let part = [(TopicId(tp.topic), tp.partition)];
-                client.pause(target.part, &part, paused != 0)?;
-            }
-            Ok(0)
+            client.pause(target.part, &parts, paused != 0).map(|()| 0)
         })
     };
     // SAFETY: passed on from the caller.
     unsafe { on_child(c.cast::<HandleCell>(), Kind::Consumer, call) }
 }
 
-/// The offset of the next record of a partition; negative: a status, or -1 while the partition's
-/// start is being looked up.
+/// The offset of the next record of a partition, or -1 while the partition's start is being looked
+/// up. Below -1 it is a status: `KLOOP_E_INVALID` for a partition that is not assigned.
 ///
 /// # Safety
 /// `c` is NULL or a consumer handle.
@@ -165,7 +160,7 @@ pub unsafe extern "C" fn kloop_consumer_position(
     let mut position = -1;
     let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
         inner.engine.with_client(target.owner, |client, _, _| {
-            position = client.position(target.part, TopicId(topic), partition).unwrap_or(-1);
+            position = client.position(target.part, TopicId(topic), partition)?.unwrap_or(-1);
             Ok(0)
         })
     };
@@ -174,7 +169,8 @@ pub unsafe extern "C" fn kloop_consumer_position(
     if status < 0 { i64::from(status) } else { position }
 }
 
-/// Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`.
+/// Ends a consumer gracefully: fetches on their way are given up; then `KLOOP_EV_CLOSED`. There is
+/// nothing yet that would take the time of `grace_ns`.
 ///
 /// # Safety
 /// `c` is NULL or a consumer handle.
@@ -183,10 +179,10 @@ pub unsafe extern "C" fn kloop_consumer_close(
     c: *mut kloop_consumer,
     grace_ns: i64,
 ) -> kloop_status {
-    let grace = Duration::from_nanos(u64::try_from(grace_ns).unwrap_or(u64::MAX));
+    let _ = grace_ns;
     let call = |inner: &mut Inner, target: Target, _: &kloop_engine| {
-        inner.engine.with_client(target.owner, |client, _, now| {
-            client.close_consumer(target.part, grace, now).map(|()| 0)
+        inner.engine.with_client(target.owner, |client, _, _| {
+            client.close_consumer(target.part).map(|()| 0)
         })
     };
     // SAFETY: passed on from the caller.

@@ -6,10 +6,10 @@ use super::config::{
     KLOOP_ENGINE_PREFAULT, kloop_engine_config, kloop_error, read,
 };
 use super::event::{convert, kloop_event, kloop_lease, release};
-use super::handle::{self, Inner, kloop_engine};
+use super::handle::{self, Inner, Refused, kloop_engine};
 use super::slice::{array, put};
 use super::status::{kloop_status, kloop_status_code as code};
-use crate::engine::{Engine, EngineConfig};
+use crate::engine::{Engine, EngineConfig, TABLE_MAX};
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::pool::{ARENA_ALIGN, CallerMemory, Memory};
@@ -84,20 +84,6 @@ fn logger(config: &kloop_engine_config) -> Result<(Logger, Option<Arc<LogSink>>)
     Ok((logger, Some(sink)))
 }
 
-/// Tables are taken at creation: a slip in a count must not ask for the machine's memory.
-fn check_counts(config: &kloop_engine_config) -> Result<(), Error> {
-    const MOST: u32 = 1 << 24;
-    let counts = [
-        (config.max_conns, "max_conns is over 16777216"),
-        (config.max_inflight, "max_inflight is over 16777216"),
-        (config.max_posts, "max_posts is over 16777216"),
-        (config.max_handles, "max_handles is over 16777216"),
-        (config.max_leases, "max_leases is over 16777216"),
-    ];
-    let over = counts.iter().find(|(count, _)| *count > MOST);
-    over.map_or(Ok(()), |(_, why)| Err(Error::Invalid(why)))
-}
-
 fn engine_config(config: &kloop_engine_config, logger: Logger) -> Result<EngineConfig, Error> {
     const KNOWN: u32 = KLOOP_ENGINE_NO_TIMERFD
         | KLOOP_ENGINE_NO_AUTOWAKE
@@ -106,7 +92,9 @@ fn engine_config(config: &kloop_engine_config, logger: Logger) -> Result<EngineC
     if config.flags & !KNOWN != 0 || config.backend != 0 || config.reserved0 != 0 {
         return Err(ABI);
     }
-    check_counts(config)?;
+    if config.max_handles.max(config.max_leases) as usize > TABLE_MAX {
+        return Err(Error::Invalid("max_handles and max_leases are 1048576 at most"));
+    }
     let mut out = EngineConfig { logger, ..EngineConfig::default() };
     let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
     if config.memory_limit != 0 {
@@ -196,15 +184,22 @@ fn default_config() -> kloop_engine_config {
 /// Ends an engine: sockets close, memory and leases are gone. NULL is ignored. Its other handles
 /// may be freed before or after, and answer `KLOOP_E_CLOSED` meanwhile.
 ///
+/// After `fork` the engine is the parent's. In the child every call answers `KLOOP_E_THREAD`, but the
+/// `_free` functions: they close the child's copies of descriptors and give back memory, and the
+/// parent and its peers notice nothing. A child that calls exec or _exit need not call them.
+///
 /// # Safety
 /// `e` is NULL or an engine handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kloop_engine_free(e: *mut kloop_engine) {
     guard((), || {
         // SAFETY: passed on from the caller.
-        if unsafe { handle::shell(e) }.is_ok() {
+        match unsafe { handle::shell(e) } {
             // SAFETY: `shell` accepted it.
-            unsafe { handle::release_engine(e) };
+            Ok(_) => unsafe { handle::release_engine(e) },
+            // SAFETY: `shell` says so.
+            Err(Refused::Forked) => unsafe { handle::discard_engine(e) },
+            Err(_) => {}
         }
     });
 }
@@ -254,7 +249,7 @@ pub unsafe extern "C" fn kloop_engine_timeout(e: *const kloop_engine) -> i64 {
         // SAFETY: passed on from the caller.
         unsafe {
             on_engine(e, |inner| {
-                let work = inner.held.is_some();
+                let work = inner.held.is_some() && !inner.leases.is_full();
                 let next = if work { Some(Duration::ZERO) } else { inner.engine.timeout() };
                 *timeout = next.map_or(-1, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX));
                 Ok(0)
@@ -266,7 +261,8 @@ pub unsafe extern "C" fn kloop_engine_timeout(e: *const kloop_engine) -> i64 {
 
 /// Runs the engine and fills `events` with up to `cap` events; says how many, or a negative
 /// status. `timeout_ns`: 0 does not sleep, -1 sleeps until there are events. With `cap` 0 it does
-/// one turn of I/O. Events that do not fit stay, and the descriptor stays readable.
+/// one turn of I/O. Events that do not fit stay, and the descriptor stays readable. While every
+/// lease (`max_leases`) is with the host, it returns 0 at once for an event that needs one.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `events` points at `cap` writable events.
@@ -317,11 +313,19 @@ fn poll(
             Err(held) => inner.held = Some(held),
         }
     }
-    inner.engine.begin_poll(if count > 0 { Some(Duration::ZERO) } else { timeout });
+    // With every lease out nothing can be handed over until the host gives one back, which it
+    // cannot while it sleeps here: not for ever.
+    let stuck = inner.held.is_some() && timeout.is_none();
+    inner.engine.begin_poll(if count > 0 || stuck { Some(Duration::ZERO) } else { timeout });
     loop {
         inner.engine.turn()?;
-        while count < cap && inner.held.is_none() {
-            let Some(event) = inner.engine.next_event() else { break };
+        while count < cap {
+            // With every lease out only posts go on: one may bring a lease back.
+            let event = match inner.held {
+                Some(_) => inner.engine.next_posted(),
+                None => inner.engine.next_event(),
+            };
+            let Some(event) = event else { break };
             match convert(inner, event) {
                 Ok(event) => {
                     put(count, event);
@@ -330,15 +334,16 @@ fn poll(
                 Err(event) => inner.held = Some(event),
             }
         }
-        // With every lease out nothing can be handed over until the host gives one back.
         let blocked = inner.held.is_some();
-        if inner.engine.end_turn(blocked) || count > 0 || cap == 0 || blocked {
+        let stuck = blocked && timeout.is_none();
+        if inner.engine.end_turn(blocked) || count > 0 || cap == 0 || stuck {
             return Ok(count as i32);
         }
     }
 }
 
-/// Gives leases back. Zero and stale ones are ignored.
+/// Gives leases back. Zero is ignored; one that was given back before, or is none, is too, and shows
+/// in `kloop_engine_error`.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `leases` points at `n` leases.
@@ -347,19 +352,22 @@ pub unsafe extern "C" fn kloop_release(e: *mut kloop_engine, leases: *const kloo
     let call = |inner: &mut Inner| {
         // SAFETY: passed on from the caller.
         let leases = unsafe { array(leases, n) }?;
-        leases.iter().for_each(|lease| release(inner, *lease));
+        let mut stale = false;
+        leases.iter().for_each(|lease| stale |= !release(inner, *lease));
         inner.engine.touch();
         if inner.held.is_some() {
             inner.engine.signal();
         }
-        Ok(0)
+        if stale { Err(Error::Stale) } else { Ok(0) }
     };
-    // The function gives nothing back; a refusal shows in `kloop_engine_error`.
+    // The function gives nothing back; what is wrong shows in `kloop_engine_error`.
     // SAFETY: passed on from the caller.
     let _ = unsafe { on_engine(e, call) };
 }
 
-/// What went wrong last on this engine.
+/// What went wrong last in a call on this engine or one of its handles, since it was made; a call
+/// that goes well does not clear it. `code` is also one of Kafka's, where the call gave
+/// `KLOOP_E_REFUSED`.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `out` is NULL or writable.
@@ -372,7 +380,7 @@ pub unsafe extern "C" fn kloop_engine_error(e: *const kloop_engine, out: *mut kl
                 let last = shell.last_error();
                 describe(last.status, last.error, "")
             }
-            Err(refused) => describe(refused.status(), Error::Invalid("the engine handle"), ""),
+            Err(refused) => describe(refused.status(), refused.error(), ""),
         };
         // Nothing to do about an output that is NULL.
         // SAFETY: passed on from the caller.

@@ -23,7 +23,10 @@ pub enum kloop_event_type {
     KLOOP_EV_POSTED = 1,
     /// A handle that was closed has ended.
     KLOOP_EV_CLOSED = 2,
-    /// Something of a handle cannot go on; `status` says why, `u.error` where.
+    /// Something of a handle cannot go on; `status` says why, `u.error` where. A partition stops until
+    /// it is assigned again; but UNKNOWN_TOPIC_OR_PARTITION is of one that the cluster has not had for
+    /// 5 s, and that is looked for on. Of a client: a host cannot be resolved for now
+    /// (`KLOOP_E_RESOLVE`); it is tried again.
     KLOOP_EV_ERROR = 3,
     /// A client has its first picture of the cluster.
     KLOOP_EV_READY = 16,
@@ -37,7 +40,7 @@ pub enum kloop_event_type {
     KLOOP_EV_FLUSHED = 35,
     /// Fetched records: `u.records`, read with `kloop_records_open`.
     KLOOP_EV_RECORDS = 48,
-    /// A partition's position reached its end: `u.error`.
+    /// A partition's position reached its end: `u.error`. Only with `enable.partition.eof=true`.
     KLOOP_EV_EOF = 52,
     /// A polled broker with `host_apis` took a connection: `u.request.conn`.
     KLOOP_EV_CONN_OPEN = 64,
@@ -53,7 +56,8 @@ pub enum kloop_event_type {
 pub const KLOOP_NOT_PERSISTED: u32 = 0;
 /// In `u.delivered.outcome`: the broker may have the records or not.
 pub const KLOOP_MAYBE_PERSISTED: u32 = 1;
-/// In `u.delivered.outcome`: the broker acknowledged the records.
+/// In `u.delivered.outcome`: the broker acknowledged the records, or with `acks=0` they were written
+/// to its connection, and `base_offset` is -1.
 pub const KLOOP_PERSISTED: u32 = 2;
 
 /// Of `KLOOP_EV_DELIVERED`: a run of records with the same outcome.
@@ -374,7 +378,7 @@ pub(super) fn taken(threads: &HostThreads, request: &Taken) -> kloop_event {
     out
 }
 
-/// Gives a lease back; a stale one is ignored.
-pub(super) fn release(inner: &mut Inner, lease: kloop_lease) {
-    inner.leases.remove(SlotId::from_raw(lease));
+/// Gives a lease back; false for one that is none any more.
+pub(super) fn release(inner: &mut Inner, lease: kloop_lease) -> bool {
+    lease == 0 || inner.leases.remove(SlotId::from_raw(lease)).is_some()
 }

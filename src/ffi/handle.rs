@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::net::SharedLease;
 use crate::net::ring::Ring;
 use crate::net::slots::{SlotId, Slots};
+use crate::net::sys::fork_mark::ForkMark;
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
@@ -22,6 +23,8 @@ pub struct kloop_engine {
     thread: AtomicUsize,
     /// Handles that are not freed, the engine's own included. The shell goes with the last.
     live: Cell<usize>,
+    /// Tells a child process that forked.
+    mark: ForkMark,
     /// A call is running.
     busy: Cell<bool>,
     /// A bug was caught.
@@ -114,6 +117,8 @@ pub(super) enum Refused {
     Null,
     Stale,
     Thread,
+    /// The process is a child of the engine's.
+    Forked,
     Reentrant,
     Poisoned,
     Closed,
@@ -156,6 +161,7 @@ impl kloop_engine {
             magic: AtomicU64::new(LIVE_ENGINE),
             thread: AtomicUsize::new(if any_thread { 0 } else { this_thread() }),
             live: Cell::new(1),
+            mark: ForkMark::new(),
             busy: Cell::new(false),
             poisoned: Cell::new(false),
             freed: Cell::new(false),
@@ -174,6 +180,9 @@ impl kloop_engine {
 
     /// Checks that this thread may use the engine now.
     fn admit(&self) -> Result<(), Refused> {
+        if self.mark.is_forked() {
+            return Err(Refused::Forked);
+        }
         let thread = self.thread.load(Ordering::Relaxed);
         if thread != 0 && thread != this_thread() {
             return Err(Refused::Thread);
@@ -307,6 +316,30 @@ pub(super) unsafe fn threads(handle: *const HandleCell) -> Result<Option<HostThr
     Ok(cell.threads.lock().clone())
 }
 
+/// Whether a child handle is one, in a child process of its engine's.
+///
+/// # Safety
+/// As for [`child`], which must have answered [`Refused::Forked`].
+pub(super) unsafe fn is_idle_in_fork(handle: *const HandleCell) -> bool {
+    // SAFETY: `child` has read it.
+    let cell = unsafe { &*handle };
+    // SAFETY: each cell names the shell it lies in.
+    let shell = unsafe { &*cell.shell.get() };
+    !shell.busy.get()
+}
+
+/// The shell that a stale child handle was of, if this thread may use it.
+///
+/// # Safety
+/// As for [`child`].
+pub(super) unsafe fn shell_of_stale<'a>(handle: *const HandleCell) -> Option<&'a kloop_engine> {
+    let handle = NonNull::new(handle.cast_mut())?;
+    // SAFETY: the caller vouches that the shell, which holds the cell, still exists.
+    let cell: &HandleCell = unsafe { handle.as_ref() };
+    // SAFETY: each cell names the shell it lies in.
+    unsafe { shell(cell.shell.get()) }.ok()
+}
+
 /// Makes a child handle; `None` when the engine's handles are used up.
 pub(super) fn make_child(
     shell: &kloop_engine,
@@ -341,6 +374,31 @@ pub(super) unsafe fn release_child(handle: *const HandleCell) {
     unsafe { release(shell) };
 }
 
+/// Ends an engine in a child process: the child's copies of its descriptors are closed and its memory
+/// goes, without a word to the kernel or to peers about what is still the parent's.
+///
+/// # Safety
+/// As for [`shell`], which must have answered [`Refused::Forked`].
+pub(super) unsafe fn discard_engine(engine: *const kloop_engine) {
+    // SAFETY: the caller vouches that the shell exists.
+    let this = unsafe { &*engine };
+    if this.freed.replace(true) {
+        return;
+    }
+    // Forked in the middle of a call of another thread: what is half done is left alone.
+    if !this.busy.get() && !this.poisoned.get() {
+        // SAFETY: no call runs, so no other reference to the inside exists.
+        let inner = unsafe { (*this.inner.get()).take() };
+        guard((), || {
+            if let Some(mut inner) = inner {
+                inner.engine.forget_threads();
+            }
+        });
+    }
+    // SAFETY: the shell is alive; nothing uses it after this.
+    unsafe { release(engine) };
+}
+
 /// Ends the engine: sockets close, memory goes. The shell stays while child handles live.
 ///
 /// # Safety
@@ -362,8 +420,10 @@ pub(super) unsafe fn release_engine(engine: *const kloop_engine) {
             inner
         });
         core::mem::forget(stopped);
-    } else {
+    } else if let Some(inner) = inner {
+        let pool = inner.engine.pool().clone();
         drop(inner);
+        debug_assert_eq!(pool.leases(), 0, "blocks of the pool leaked");
     }
     if let Some(log) = &this.log {
         log.close();

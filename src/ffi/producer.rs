@@ -66,8 +66,8 @@ pub unsafe extern "C" fn kloop_producer_new(
             // SAFETY: passed on from the caller.
             let given = unsafe { given(cfg) }?;
             let config = ProducerConfig::from_properties(Properties::new(given.pairs))?;
-            let id = inner.engine.with_client(target.owner, |client, _, now| {
-                client.add_producer(config, given.conf.user, now)
+            let id = inner.engine.with_client(target.owner, |client, _, _| {
+                client.add_producer(config, given.conf.user)
             })?;
             let Some(cell) = make_child(shell, Kind::Producer, target.owner, Some(id)) else {
                 close(inner, target.owner, id);
@@ -93,9 +93,7 @@ fn close(
     producer: crate::net::slots::SlotId,
 ) {
     // A client that is gone took its producers with it.
-    let _ = inner
-        .engine
-        .with_client(client, |client, _, now| client.close_producer(producer, Duration::ZERO, now));
+    let _ = inner.engine.with_client(client, |client, _, now| client.end_producer(producer, now));
 }
 
 /// Ends a producer: records without an outcome get theirs at once, in `KLOOP_EV_DELIVERED` events.
@@ -113,10 +111,17 @@ pub unsafe extern "C" fn kloop_producer_free(p: *mut kloop_producer) {
 }
 
 /// Gives up to `n` records to the producer, and says how many it took, from the front: 0 to `n`.
-/// Fewer means that there is no room now; `KLOOP_EV_WRITABLE` follows. A record that can never be
-/// taken (too large, unknown topic number) stops the call: if it is the first, with a negative
-/// status. Each record taken ends in exactly one `KLOOP_EV_DELIVERED` that names its `user`. Never
-/// blocks, never allocates.
+/// Fewer: call again with the rest. Then it says why: 0 is that there is no room now, or that the
+/// topic is not known yet (`kloop_client_topic` was just called, or no broker can be reached), and
+/// `KLOOP_EV_WRITABLE` tells when to try again; a negative status is about the first of the rest,
+/// which can never be taken: `KLOOP_E_INVALID` for one that is too large, has a slice of NULL with a
+/// length, or names a topic number or partition that there is not; `KLOOP_E_REFUSED` if the cluster
+/// does not have the topic (after `max.block.ms`, default 60 s) or does not let this client write
+/// to it. `kloop_engine_error` has the reason.
+///
+/// A record that was not taken is under no timeout; one that was is under `delivery.timeout.ms`,
+/// and ends in exactly one `KLOOP_EV_DELIVERED` that names its `user`. Never blocks, never
+/// allocates.
 ///
 /// # Safety
 /// `p` is NULL or a producer handle; `msgs` points at `n` messages whose pointers are readable.
@@ -138,8 +143,12 @@ pub unsafe extern "C" fn kloop_produce(
                     let out = unsafe { record(msg) }?;
                     // SAFETY: passed on from the caller.
                     let headers = unsafe { array(msg.headers, msg.header_count as usize) }?;
+                    for header in headers {
+                        // SAFETY: passed on from the caller.
+                        unsafe { pair(header) }?;
+                    }
                     // SAFETY: passed on from the caller.
-                    let pairs = headers.iter().map(|header| unsafe { pair(header) });
+                    let pairs = headers.iter().flat_map(|header| unsafe { pair(header) });
                     client.produce(target.part, &out, pairs, now)
                 };
                 match one() {
@@ -178,13 +187,13 @@ unsafe fn record<'a>(msg: &kloop_msg) -> Result<OutRecord<'a>, Error> {
 
 /// # Safety
 /// The header's slices are readable for `'a`.
-unsafe fn pair<'a>(header: &kloop_header) -> (&'a [u8], Option<&'a [u8]>) {
-    // A slice that cannot be is taken as null: a header has no way to refuse the record.
+unsafe fn pair<'a>(header: &kloop_header) -> Result<(&'a [u8], Option<&'a [u8]>), Error> {
+    const NO_KEY: Error = Error::Invalid("the key of a header is NULL");
     // SAFETY: passed on from the caller.
-    let key = unsafe { header.key.nullable() }.unwrap_or(None).unwrap_or(&[]);
+    let key = unsafe { header.key.nullable() }?.ok_or(NO_KEY)?;
     // SAFETY: passed on from the caller.
-    let value = unsafe { header.value.nullable() }.unwrap_or(None);
-    (key, value)
+    let value = unsafe { header.value.nullable() }?;
+    Ok((key, value))
 }
 
 /// Sends what is lingering; when all records taken before it have their outcome,
@@ -203,7 +212,8 @@ pub unsafe extern "C" fn kloop_producer_flush(p: *mut kloop_producer, user: u64)
     unsafe { on_child(p.cast::<HandleCell>(), Kind::Producer, call) }
 }
 
-/// Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns`; then
+/// Ends a producer gracefully: what it took gets its outcome, for at most `grace_ns` (0: at
+/// once, below 0: without a limit); then
 /// `KLOOP_EV_CLOSED`.
 ///
 /// # Safety

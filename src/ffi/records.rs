@@ -69,10 +69,10 @@ pub unsafe extern "C" fn kloop_records_open(
         if event.r#type != kloop_event_type::KLOOP_EV_RECORDS as u32 {
             return Err(Error::Invalid("not an event with records"));
         }
-        let bytes = inner.leases.get(SlotId::from_raw(event.lease)).ok_or(Error::Stale)?;
+        inner.leases.get(SlotId::from_raw(event.lease)).ok_or(Error::Stale)?;
         // SAFETY: the type says which member was written.
         let from = unsafe { event.u.records }.base_offset;
-        let cursor = RecordCursor::new(bytes, from);
+        let cursor = RecordCursor::new(from);
         // SAFETY: not null; `Opened` is not larger and not more aligned (asserted above).
         unsafe { put(cur.cast(), Opened { engine: e, lease: event.lease, cursor }) }?;
         Ok(0)
@@ -82,7 +82,8 @@ pub unsafe extern "C" fn kloop_records_open(
 }
 
 /// Decodes up to `cap` records; says how many, 0 at the end, or a negative status
-/// (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch).
+/// (`KLOOP_E_STALE` after the lease was released, `KLOOP_E_PROTOCOL` for a damaged batch). Records
+/// in front of a damaged one are given first; each call that begins with it says the status.
 ///
 /// # Safety
 /// `cur` is NULL or was opened; `out` points at `cap` writable records.
@@ -101,10 +102,8 @@ pub unsafe extern "C" fn kloop_records_read(
     let (engine, lease) = (opened.engine, opened.lease);
     let call = |inner: &mut Inner| {
         let bytes = inner.leases.get(SlotId::from_raw(lease)).ok_or(Error::Stale)?;
-        let mut count = 0;
-        while count < cap as usize {
-            let Some(record) = opened.cursor.next(bytes) else { break };
-            let record = record?;
+        let mut written = 0;
+        let count = opened.cursor.read(bytes, cap as usize, |record| {
             let (headers, header_count) = record.headers.raw();
             let filled = kloop_record {
                 key: kloop_slice::of_nullable(record.key),
@@ -116,11 +115,11 @@ pub unsafe extern "C" fn kloop_records_read(
                 flags: 0,
             };
             // SAFETY: below `cap`; the caller vouches for that many records.
-            let at = unsafe { out.add(count) };
+            let at = unsafe { out.add(written) };
             // SAFETY: as above.
             unsafe { at.write(filled) };
-            count += 1;
-        }
+            written += 1;
+        })?;
         Ok(count as i32)
     };
     // SAFETY: the cursor was opened on this engine handle, which the caller keeps.

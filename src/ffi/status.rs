@@ -6,7 +6,8 @@ use crate::protocol::error_code::ErrorCode;
 use core::ffi::{CStr, c_char};
 
 /// 0 is success; -1 and every positive value are Kafka's error codes as on the wire; -1000 and
-/// below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only.
+/// below are kloop's own. Calls return counts or kloop's own codes; Kafka's stand in events only, and
+/// in `kloop_engine_error` when a call says `KLOOP_E_REFUSED`.
 pub type kloop_status = i32;
 
 /// kloop's own status codes.
@@ -47,6 +48,10 @@ pub enum kloop_status_code {
     KLOOP_E_ABI = -1014,
     /// A fetched batch is larger than the consumer's memory can hold.
     KLOOP_E_TOO_LARGE = -1015,
+    /// The cluster refuses what the call asked for; `kloop_engine_error` has Kafka's code.
+    KLOOP_E_REFUSED = -1016,
+    /// A host's name cannot be turned into an address: no such name, or no name server answers.
+    KLOOP_E_RESOLVE = -1017,
     /// A bug in kloop was caught in this call; the engine is of no use any more.
     KLOOP_E_PANIC = -1098,
     /// A bug was caught in an earlier call of this engine.
@@ -80,13 +85,22 @@ pub(super) fn status(error: Error) -> kloop_status {
         Error::Canceled => code::KLOOP_E_CANCELED,
         Error::Io(_) => code::KLOOP_E_IO,
         Error::Protocol(_) => code::KLOOP_E_PROTOCOL,
+        Error::Resolve(_) => code::KLOOP_E_RESOLVE,
         Error::Bug(_) => code::KLOOP_E_PANIC,
     };
     code as i32
 }
 
+/// What a call returns for an error: counts are positive, so Kafka's codes must not be.
+pub(super) fn call_status(error: Error) -> kloop_status {
+    match error {
+        Error::Kafka(_) => code::KLOOP_E_REFUSED as i32,
+        error => status(error),
+    }
+}
+
 fn text(status: kloop_status) -> &'static CStr {
-    const TEXTS: [(code, &CStr); 19] = [
+    const TEXTS: [(code, &CStr); 21] = [
         (code::KLOOP_OK, c"ok"),
         (code::KLOOP_E_INVALID, c"an argument is invalid, or the call came in the wrong state"),
         (code::KLOOP_E_AGAIN, c"no room now; try again after the next event"),
@@ -104,6 +118,8 @@ fn text(status: kloop_status) -> &'static CStr {
         (code::KLOOP_E_UNSUPPORTED, c"not supported by the peer or this build"),
         (code::KLOOP_E_ABI, c"a config struct was not initialised for this library"),
         (code::KLOOP_E_TOO_LARGE, c"a batch is larger than the memory given"),
+        (code::KLOOP_E_REFUSED, c"the cluster refuses it"),
+        (code::KLOOP_E_RESOLVE, c"a host's name cannot be resolved"),
         (code::KLOOP_E_PANIC, c"a bug in kloop was caught; the engine is of no use any more"),
         (code::KLOOP_E_POISONED, c"a bug was caught in an earlier call of this engine"),
     ];
@@ -135,7 +151,9 @@ pub extern "C" fn kloop_status_flags(status: kloop_status) -> u32 {
             return KLOOP_IS_BROKER | if retriable { KLOOP_IS_RETRIABLE } else { 0 };
         }
         let is = |codes: &[code]| codes.iter().any(|code| *code as i32 == status);
-        if is(&[code::KLOOP_E_AGAIN, code::KLOOP_E_TIMEOUT, code::KLOOP_E_IO]) {
+        let passing =
+            [code::KLOOP_E_AGAIN, code::KLOOP_E_TIMEOUT, code::KLOOP_E_IO, code::KLOOP_E_RESOLVE];
+        if is(&passing) {
             KLOOP_IS_RETRIABLE
         } else if is(&[code::KLOOP_E_PANIC, code::KLOOP_E_POISONED]) {
             KLOOP_IS_FATAL

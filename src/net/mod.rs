@@ -3,7 +3,8 @@
 //!
 //! **Words.** A *channel* is one socket with its receive and its queue of sends. A *connection id*
 //! ([`ConnId`]) names a channel from outside and carries a generation, so that a stale one is
-//! refused. An *owner* ([`Owner`]) is whom the channel's news is for: a client or a broker.
+//! refused. An *owner* ([`Owner`]) is whom the channel's news is for: a client or a broker. An
+//! *exchange* ([`ExchangeId`]) is one question to a server and its answer, as name servers speak.
 //!
 //! **One turn**: [`selector::Selector::wait`] sleeps and collects readiness → the driver takes one
 //! [`Notice`] after the other with [`selector::Selector::next_notice`] and hands it to its owner,
@@ -17,6 +18,7 @@
 pub mod acceptor;
 mod channel;
 mod channel_state;
+pub mod exchange;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -38,18 +40,22 @@ use crate::time::Instant;
 use core::time::Duration;
 pub use pool::{AppendBlock, BufferPool, Lease, SharedLease};
 use std::net::SocketAddr;
+pub use sys::interface::interface_index;
 
 /// Names a channel; the generation makes a stale id an error, never another channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnId(u64);
 
 impl ConnId {
+    /// Names no channel: stands where a piece of news is about something else.
+    pub const NONE: ConnId = ConnId(0);
+
     /// An id from a table index and a generation. The generation is never 0.
     pub const fn new(index: u32, generation: u32) -> Self {
         ConnId((generation as u64) << 32 | index as u64)
     }
 
-    /// The id as one number, for hosts and log lines. Never 0.
+    /// The id as one number, for hosts and log lines. Never 0 for a channel.
     pub const fn raw(self) -> u64 {
         self.0
     }
@@ -69,6 +75,20 @@ impl ConnId {
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
+}
+
+/// Names an exchange: a question to a server, until it is answered, failed or given up. The
+/// generation in it makes a stale one an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExchangeId(pub u64);
+
+/// What an exchange goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// One datagram there, and those that come back.
+    Udp,
+    /// A connection for one question and its answer, each behind two bytes of length.
+    Tcp,
 }
 
 /// Whom a channel's news is for. The network layer carries it and never looks into it.
@@ -92,6 +112,9 @@ pub enum Notice {
     /// The channel is gone, and its id with it. Always the last notice of a channel; the owner's
     /// own [`Selectable::close`] gives none.
     Closed(CloseReason),
+    /// An exchange has an answer, has failed, or neither: take it with
+    /// [`Selectable::next_answer`]. Comes with [`ConnId::NONE`].
+    Answered(ExchangeId),
 }
 
 /// Why a channel ended, when its owner did not end it.
@@ -113,6 +136,8 @@ pub enum CloseReason {
     Tls,
     /// Nothing happened for the channel's idle time.
     Idle,
+    /// The peer stopped in the middle of a frame while others waited for the memory that this holds.
+    Stalled,
 }
 
 impl CloseReason {
@@ -127,6 +152,7 @@ impl CloseReason {
             CloseReason::Http => "the peer speaks HTTP to a Kafka port",
             CloseReason::Tls => "the peer speaks TLS to a plaintext port",
             CloseReason::Idle => "idle for too long",
+            CloseReason::Stalled => "it stopped within a frame while memory was short",
         }
     }
 }
@@ -224,6 +250,35 @@ pub trait Selectable {
 
     /// The local address, while the channel lives.
     fn local(&self, conn: ConnId) -> Option<SocketAddr>;
+
+    /// Asks a server a question of at most 64 KiB. Over UDP the socket is a new one with a port of
+    /// the system's choice, which only `server` can send to; it is not closed by an answer.
+    /// [`Notice::Answered`] follows when something happened; the exchange lasts until
+    /// [`Selectable::end_exchange`] or until [`Selectable::next_answer`] gives an error, and has no
+    /// deadline of its own.
+    ///
+    /// # Errors
+    /// No room for another exchange, no memory, or the system refuses the socket or the way there.
+    fn ask(
+        &mut self,
+        server: SocketAddr,
+        over: Transport,
+        question: &[u8],
+        owner: Owner,
+    ) -> Result<ExchangeId, Error>;
+
+    /// Takes the next answer of an exchange, without the length that TCP has in front. At most 4 KiB
+    /// over UDP, where a longer one is cut, and [`exchange::ANSWER_MAX`] over TCP. `None` when there
+    /// is none now. To be called once for each [`Notice::Answered`].
+    ///
+    /// # Errors
+    /// The exchange failed and is over: [`Error::Io`] (nobody listens there), [`Error::Closed`] by
+    /// the server, [`Error::TooLarge`], [`Error::Exhausted`] memory, or [`Error::Stale`] if it was
+    /// over before.
+    fn next_answer(&mut self, exchange: ExchangeId) -> Result<Option<SharedLease>, Error>;
+
+    /// Ends an exchange; no notice of it follows. A stale id is ignored.
+    fn end_exchange(&mut self, exchange: ExchangeId);
 
     /// The pool that receives and sends lease from.
     fn pool(&self) -> &BufferPool;

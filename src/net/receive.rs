@@ -99,6 +99,11 @@ impl Receive {
         self.readable || self.has_frame()
     }
 
+    /// Whether it holds memory for what is still to come.
+    pub(super) fn holds(&self) -> bool {
+        self.block.is_some()
+    }
+
     /// Drops what is at hand; nothing is read any more.
     pub(super) fn discard(&mut self) {
         self.block = None;

@@ -43,6 +43,7 @@ impl Host {
         let config = SelectorConfig {
             max_channels: 16,
             max_listeners: 1,
+            max_exchanges: 0,
             max_pieces: 1024,
             send_queue_max: 4 << 20,
             budget: TurnBudget::default(),

@@ -38,6 +38,7 @@ pub fn config() -> SelectorConfig {
     SelectorConfig {
         max_channels: 64,
         max_listeners: 2,
+        max_exchanges: 4,
         max_pieces: 4096,
         send_queue_max: 4 << 20,
         budget: TurnBudget::default(),

@@ -7,7 +7,7 @@ use crate::broker::epoch;
 use crate::broker::log::{LEADER_EPOCH, first_since, newest_in};
 use crate::broker::partition::{Partition, Stopped};
 use crate::broker::request::{Done, Outcome, Request, Stop};
-use crate::broker::scratch::{Part, Scratch};
+use crate::broker::scratch::{Met, Part, Scratch};
 use crate::protocol::messages::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListOffsetsTopic, ListOffsetsTopicResponse,
@@ -34,6 +34,7 @@ pub(super) fn handle(
         return Err(Stop::Close("more partitions asked for than the broker can have"));
     };
     scratch.met.begin();
+    let mut twice = false;
     let mut place = parts.iter_mut();
     for topic in body.topics {
         let found = core.topics.by_name(topic.name);
@@ -42,6 +43,7 @@ pub(super) fn handle(
             let part = match partition {
                 None => error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
                 Some(partition) if scratch.met.again(partition.index) => {
+                    twice = true;
                     error(ErrorCode::INVALID_REQUEST)
                 }
                 Some(partition) => find(partition, &asked, request.version())
@@ -52,8 +54,41 @@ pub(super) fn handle(
             }
         }
     }
+    if twice {
+        refuse_repeated(core, &mut scratch.met, &body, parts);
+    }
     write(&body.topics, parts, answer)
 }
+
+/// A partition that is asked about more than once gets an error each time: also where it stands
+/// first, which was answered when that was not known.
+fn refuse_repeated(core: &Core, met: &mut Met, body: &ListOffsetsRequest<'_>, parts: &mut [Part]) {
+    let mut walk = |met: &mut Met, each: Each<'_>| {
+        let mut place = parts.iter_mut();
+        for topic in body.topics {
+            let found = core.topics.by_name(topic.name);
+            for asked in topic.partitions {
+                let partition = found.as_ref().and_then(|t| t.partition(asked.partition_index));
+                let (Some(part), Some(partition)) = (place.next(), partition) else { continue };
+                each(met, partition.index, part);
+            }
+        }
+    };
+    met.begin();
+    walk(met, &mut |met, index, part| {
+        if part.error == ErrorCode::INVALID_REQUEST {
+            met.again(index);
+        }
+    });
+    walk(met, &mut |met, index, part| {
+        if part.error != ErrorCode::INVALID_REQUEST && met.again(index) {
+            *part = error(ErrorCode::INVALID_REQUEST);
+        }
+    });
+}
+
+/// What is done with each partition that was asked about and is there.
+type Each<'a> = &'a mut dyn FnMut(&mut Met, u32, &mut Part);
 
 fn error(error: ErrorCode) -> Part {
     Part { error, offset: -1, timestamp: -1, ..Part::default() }

@@ -70,6 +70,7 @@ pub(super) fn selector(
     let config = SelectorConfig {
         max_channels: connections,
         max_listeners: 0,
+        max_exchanges: 0,
         max_pieces: 4096 + on_the_way * (2 * SendBuilder::MAX_PIECES + 1),
         send_queue_max: SEND_QUEUE_MAX,
         budget: TurnBudget::default(),

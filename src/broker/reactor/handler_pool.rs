@@ -32,7 +32,7 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     // which every request writes anew.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(test)]
-        assert!(!shared.explodes.swap(false, crate::sync::Ordering::SeqCst));
+        assert!(!shared.panics[0].swap(false, crate::sync::Ordering::SeqCst));
         run(&shared.core, scratch, &frame, when, &mut to)
     }));
     let mut for_host = None;

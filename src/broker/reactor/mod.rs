@@ -46,7 +46,7 @@ use crate::net::selector::{Selector, Waker};
 use crate::net::sys::threads;
 use crate::net::{ChannelOptions, Owner};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
-use crate::time::SystemClock;
+use crate::time::{Instant, SystemClock};
 use config::{MOST, selector};
 use core::time::Duration;
 use host_threads::HostQueue;
@@ -71,6 +71,8 @@ pub struct Reactor {
     /// The processors' places among those that the log's pool wakes.
     waiters: Box<[usize]>,
     stopped: bool,
+    /// When to wait no longer for threads to end after a failure.
+    ends_by: Option<Instant>,
 }
 
 impl Reactor {
@@ -156,7 +158,7 @@ impl Reactor {
             host,
             clock: SystemClock::new(),
             #[cfg(test)]
-            explodes: AtomicBool::new(false),
+            panics: [const { AtomicBool::new(false) }; 2],
             running: Mutex::new([0; KINDS]),
             ended: Condvar::default(),
             core,
@@ -169,6 +171,7 @@ impl Reactor {
             shared,
             address,
             stopped: false,
+            ends_by: None,
         };
         // What cannot be started ends with those that were, when this is dropped.
         threads::with_signals_blocked(|| made.spawn(base.options, &config, selectors, acceptor))?;
@@ -261,6 +264,51 @@ impl Reactor {
         shared.requests.close();
         shared.host_queue.close();
         all &= shared.wait_for(Kind::Handler, SLACK);
+        self.finish(all);
+    }
+
+    /// The end after a failure, which waits for nobody: the first call tells the threads, and one
+    /// after they have ended, or have had their time, joins them. Says whether it is over.
+    pub fn try_stop(&mut self, now: Instant) -> bool {
+        if self.stopped {
+            return true;
+        }
+        let shared = &self.shared;
+        let ends_by = *self.ends_by.get_or_insert_with(|| {
+            shared.stops_accepting.store(true, Ordering::SeqCst);
+            shared.acceptor.wake();
+            shared.closes.store(true, Ordering::SeqCst);
+            shared.mailboxes.iter().for_each(|mailbox| mailbox.waker.wake());
+            shared.requests.close();
+            shared.host_queue.close();
+            now.after(SLACK)
+        });
+        let all = shared.is_over();
+        if all || ends_by <= now {
+            self.stopped = true;
+            self.finish(all);
+        }
+        self.stopped
+    }
+
+    /// In a child process, which has none of the threads: they are not waited for, and what they held
+    /// stays where it is.
+    pub fn forget_threads(&mut self) {
+        self.stopped = true;
+        for thread in self.threads.iter_mut().filter_map(Option::take) {
+            // Detaching a thread that is not there is not allowed.
+            core::mem::forget(thread);
+        }
+    }
+
+    /// When [`Reactor::try_stop`] is due again at the latest.
+    pub fn ends_by(&self) -> Option<Instant> {
+        self.ends_by.filter(|_| !self.stopped)
+    }
+
+    /// Joins the threads that have ended; `all` says that every one has.
+    fn finish(&mut self, all: bool) {
+        let shared = &self.shared;
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if all || thread.is_finished() {
                 // What it panicked with was told when it did.

@@ -45,6 +45,8 @@ impl Processor {
             let until = self.until(now.at);
             self.selector.wait(until, now.at)?;
             let now = moment(&self.shared.clock);
+            #[cfg(test)]
+            assert!(!self.shared.panics[1].swap(false, Ordering::SeqCst));
             // Whoever posts after this sets the flag again, so no post is overlooked.
             self.selector.take_posted();
             self.close_if_told(now);

@@ -92,9 +92,9 @@ pub(crate) struct Shared {
     /// Told of it.
     pub(crate) host: Option<Waker>,
     pub(crate) clock: SystemClock,
-    /// The next request panics in its handler.
+    /// The next request panics in its handler; the next turn of a processor panics.
     #[cfg(test)]
-    pub(crate) explodes: AtomicBool,
+    pub(crate) panics: [AtomicBool; 2],
     /// Threads that run, by kind, and who waits for their end.
     pub(crate) running: Mutex<[usize; KINDS]>,
     pub(crate) ended: Condvar,
@@ -150,6 +150,16 @@ impl Shared {
             *running -= 1;
         }
         self.ended.notify_all();
+        if self.failed.load(Ordering::SeqCst)
+            && let Some(host) = &self.host
+        {
+            host.wake();
+        }
+    }
+
+    /// Whether no thread runs any more.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.running.lock() == [0; KINDS]
     }
 
     /// Waits until no thread of a kind runs, for at most `time`; says whether that is so.

@@ -32,7 +32,7 @@ fn a_panic_of_a_handler_ends_its_connection_only() {
     let mut good = TcpStream::connect(reactor.address()).unwrap();
     let mut bad = TcpStream::connect(reactor.address()).unwrap();
     assert!(ask(&mut good) && ask(&mut bad));
-    reactor.shared.explodes.store(true, Ordering::SeqCst);
+    reactor.shared.panics[0].store(true, Ordering::SeqCst);
     assert!(!ask(&mut bad));
     std::panic::set_hook(hook);
     // The one handler thread goes on.
@@ -44,6 +44,34 @@ fn a_panic_of_a_handler_ends_its_connection_only() {
     reactor.stop(Duration::from_secs(60));
     assert_eq!(reactor.stats().connections, 0);
     assert_eq!(reactor.shared.open.load(Ordering::SeqCst), 0);
+}
+
+/// A processor that panics ends the broker; whoever polls for the end never waits.
+#[test]
+fn a_panic_of_a_processor_ends_the_broker() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut reactor = start();
+    let mut peer = TcpStream::connect(reactor.address()).unwrap();
+    assert!(ask(&mut peer));
+    reactor.shared.panics[1].store(true, Ordering::SeqCst);
+    assert!(!ask(&mut peer));
+    while !reactor.has_failed() {
+        std::thread::yield_now();
+    }
+    std::panic::set_hook(hook);
+    let now = Instant::default();
+    while !reactor.try_stop(now) {
+        assert_eq!(reactor.ends_by(), Some(now.after(SLACK)));
+        std::thread::yield_now();
+    }
+    assert_eq!((reactor.is_stopped(), reactor.ends_by()), (true, None));
+    assert!(TcpStream::connect(reactor.address()).is_err());
+    // Threads that do not end are left behind when their time is over.
+    let mut stuck = start();
+    stuck.shared.count_in(Kind::Handler);
+    assert!(!stuck.try_stop(now));
+    assert!(stuck.try_stop(now.after(SLACK)));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::net::pool::{Memory, PoolConfig, Priority, Term};
 use crate::net::{
-    BufferPool, ChannelOptions, CloseReason, ConnId, Notice, Selectable, SendBuilder, SendRefused,
-    SharedLease,
+    BufferPool, ChannelOptions, CloseReason, ConnId, ExchangeId, Notice, Owner, Selectable,
+    SendBuilder, SendRefused, SharedLease, Transport,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -230,6 +230,22 @@ impl Selectable for FakeNet {
         let wire = wire.filter(|w| w.open && w.generation == conn.generation());
         wire.map_or(0, Self::bytes)
     }
+
+    fn ask(
+        &mut self,
+        _: SocketAddr,
+        _: Transport,
+        _: &[u8],
+        _: Owner,
+    ) -> Result<ExchangeId, Error> {
+        unreachable!("a broker asks nobody")
+    }
+
+    fn next_answer(&mut self, _: ExchangeId) -> Result<Option<SharedLease>, Error> {
+        Err(Error::Stale)
+    }
+
+    fn end_exchange(&mut self, _: ExchangeId) {}
 
     fn peer(&self, conn: ConnId) -> Option<SocketAddr> {
         Some(SocketAddr::from(([192, 0, 2, 1], 1000 + conn.index() as u16)))

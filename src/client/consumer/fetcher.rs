@@ -213,7 +213,7 @@ impl Client {
         let answer = match FetchResponse::decode(body, version) {
             Ok(answer) => answer,
             Err(bad) => {
-                self.on_fetch_lost(lane, consumer, false, now);
+                self.fetch_over(lane, consumer, false, now);
                 return Err(bad.0);
             }
         };
@@ -235,7 +235,7 @@ impl Client {
                 }
             }
         }
-        self.on_fetch_lost(lane, consumer, false, now);
+        self.fetch_over(lane, consumer, false, now);
         Ok(answer.throttle_time_ms)
     }
 
@@ -255,10 +255,11 @@ impl Client {
         match ErrorCode(answer.error_code) {
             ErrorCode::NONE => {
                 assigned.failures = 0;
+                assigned.resets = 0;
                 assigned.alone = false;
                 self.take_records(index, answer, body, node, now);
             }
-            ErrorCode::OFFSET_OUT_OF_RANGE => self.out_of_range(index, node),
+            ErrorCode::OFFSET_OUT_OF_RANGE => self.out_of_range(index, node, now),
             code => self.partition_error(index, code, node, now),
         }
     }
@@ -331,7 +332,7 @@ impl Client {
     /// A request is over: partitions that it did not answer are fetched again. If the answer was
     /// larger than a frame may be, they are fetched one by one, and the one that is too large alone
     /// stops.
-    pub(in crate::client) fn on_fetch_lost(
+    pub(in crate::client) fn fetch_over(
         &mut self,
         lane: LaneId,
         consumer: SlotId,

@@ -34,7 +34,7 @@ use crate::net::SharedLease;
 use crate::net::slots::{SlotId, Slots};
 use crate::net::timers::Timers;
 use crate::protocol::ErrorCode;
-use crate::time::{Instant, Moment};
+use crate::time::Instant;
 use core::time::Duration;
 
 #[derive(Debug)]
@@ -56,6 +56,10 @@ enum Seek {
     /// The first record at or after a time in milliseconds.
     Time(i64),
 }
+
+/// How long a partition may be missing before the host is told. A topic that is being created is there
+/// sooner.
+const MISSING_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadState {
@@ -89,6 +93,10 @@ pub(super) struct Assigned {
     backing_off: bool,
     /// Errors in a row.
     failures: u32,
+    /// Positions in a row that were out of range.
+    resets: u32,
+    /// Since when the cluster has not had it, and whether that was told.
+    missing: Option<(Instant, bool)>,
     /// It must be fetched alone: an answer with it was larger than a frame may be.
     alone: bool,
     records: Option<Pending>,
@@ -205,17 +213,11 @@ impl Client {
         Ok(id)
     }
 
-    /// Ends a consumer at once; events of it that were not taken are dropped. There is nothing that
-    /// `grace` could be for yet.
+    /// Ends a consumer at once; events of it that were not taken are dropped.
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Closed`] if it is closing already.
-    pub fn close_consumer(
-        &mut self,
-        consumer: SlotId,
-        _grace: Duration,
-        _now: Moment,
-    ) -> Result<(), Error> {
+    pub fn close_consumer(&mut self, consumer: SlotId) -> Result<(), Error> {
         let entry = self.consumers.get_mut(consumer).ok_or(Error::Stale)?;
         if core::mem::replace(&mut entry.closing, true) {
             return Err(Error::Closed);
@@ -382,6 +384,7 @@ impl Client {
         assigned.failure = None;
         assigned.backing_off = false;
         assigned.failures = 0;
+        assigned.resets = 0;
         assigned.alone = false;
         self.relink_assigned(index);
     }
@@ -403,12 +406,34 @@ impl Client {
     }
 
     /// There is metadata: partitions of topics that were not known get their numbers.
-    pub(super) fn bind_assigned(&mut self) {
+    pub(super) fn bind_assigned(&mut self, now: Instant) {
         for i in 0..self.assigned.slots.capacity() as u32 {
             if self.assigned.get(i).is_some_and(|assigned| assigned.part == NOBODY) {
                 self.bind(i);
+                self.tell_missing(i, now);
             }
         }
+    }
+
+    /// A partition that the cluster does not have is looked for as long as it is assigned; after a
+    /// while the host is told.
+    fn tell_missing(&mut self, index: u32, now: Instant) {
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        if assigned.part != NOBODY || assigned.state == ReadState::Parked {
+            assigned.missing = None;
+            return;
+        }
+        let (since, told) = *assigned.missing.get_or_insert((now, false));
+        if told || now.since(since) < MISSING_AFTER {
+            return;
+        }
+        assigned.missing = Some((since, true));
+        let error = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into();
+        assigned.failure = Some((error, assigned.position));
+        let (topic, partition) = (assigned.topic, assigned.partition);
+        let name = self.metadata.name(topic).unwrap_or("");
+        self.log(Level::Warn, format_args!("{name}-{partition} is not there; it is looked for on"));
+        self.tell(index, None);
     }
 
     fn bind(&mut self, index: u32) {

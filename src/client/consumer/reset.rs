@@ -135,7 +135,7 @@ impl Client {
         let answer = match ListOffsetsResponse::decode(body, version) {
             Ok(answer) => answer,
             Err(bad) => {
-                self.on_offsets_lost(lane, consumer, now);
+                self.offsets_over(lane, consumer, now);
                 return Err(bad.0);
             }
         };
@@ -153,7 +153,7 @@ impl Client {
                 }
             }
         }
-        self.on_offsets_lost(lane, consumer, now);
+        self.offsets_over(lane, consumer, now);
         Ok(answer.throttle_time_ms)
     }
 
@@ -189,12 +189,7 @@ impl Client {
     }
 
     /// A request is over: partitions that it did not answer try again.
-    pub(in crate::client) fn on_offsets_lost(
-        &mut self,
-        lane: LaneId,
-        consumer: SlotId,
-        now: Instant,
-    ) {
+    pub(in crate::client) fn offsets_over(&mut self, lane: LaneId, consumer: SlotId, now: Instant) {
         if self.consumers.get(consumer).is_none() {
             return;
         }
@@ -208,7 +203,7 @@ impl Client {
     }
 
     /// The log does not have the position: `auto.offset.reset` says where to go on.
-    pub(super) fn out_of_range(&mut self, index: u32, node: u32) {
+    pub(super) fn out_of_range(&mut self, index: u32, node: u32, now: Instant) {
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         let Some(consumer) = self.consumers.get(assigned.consumer) else { return };
         let position = assigned.position;
@@ -222,6 +217,10 @@ impl Client {
         };
         assigned.state = ReadState::Seeking(seek);
         assigned.position = -1;
+        // A broker that refuses the position it has just given must not be asked without a pause.
+        assigned.failures = assigned.resets;
+        assigned.resets = assigned.resets.saturating_add(1);
+        let again = assigned.failures > 0;
         let (topic, partition) = (assigned.topic, assigned.partition);
         let name = self.metadata.name(topic).unwrap_or("");
         self.log(
@@ -230,6 +229,10 @@ impl Client {
                 "{name}-{partition}: offset {position} is out of range, going on at {seek:?}"
             ),
         );
-        self.relink_assigned(index);
+        if again {
+            self.back_off_assigned(index, now);
+        } else {
+            self.relink_assigned(index);
+        }
     }
 }

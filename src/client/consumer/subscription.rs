@@ -6,7 +6,8 @@ use crate::client::client::Client;
 use crate::client::metadata::NOBODY;
 use crate::error::Error;
 use crate::net::slots::SlotId;
-use crate::time::Moment;
+
+const NOT_ASSIGNED: Error = Error::Invalid("a partition that is not assigned");
 
 /// Where a partition begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +43,14 @@ impl Client {
     /// # Errors
     /// [`Error::Invalid`] for another offset, a negative partition or a topic that is not known
     /// here, [`Error::Exhausted`] for too many partitions; the assignment stays as it was then.
-    pub fn assign(
-        &mut self,
-        consumer: SlotId,
-        parts: &[(TopicId, i32, i64)],
-        _now: Moment,
-    ) -> Result<(), Error> {
+    pub fn assign(&mut self, consumer: SlotId, parts: &[(TopicId, i32, i64)]) -> Result<(), Error> {
         self.open_consumer(consumer)?;
-        let mut new = 0;
         for &(topic, partition, offset) in parts {
             self.check_partition(topic, partition)?;
             Start::from_offset(offset)?;
-            new += usize::from(self.find_assigned(consumer, topic, partition).is_none());
         }
-        // Places of partitions that leave are free by then.
-        let kept = parts.len() - new;
-        let leaving = self.owned(consumer).saturating_sub(kept);
-        let free = self.assigned.slots.capacity() - self.assigned.slots.len();
-        if new > free + leaving {
+        // Looking for those named twice takes a while, and is seldom needed.
+        if !self.fits(consumer, parts, false) && !self.fits(consumer, parts, true) {
             return Err(Error::Exhausted("assigned partitions (max_assigned)"));
         }
         let entry = self.consumers.get_mut(consumer).ok_or(Error::Stale)?;
@@ -84,6 +75,25 @@ impl Client {
         }
         self.wants_turn = true;
         Ok(())
+    }
+
+    /// Whether there are places for `parts` when the consumer's others have left; with `once`, those
+    /// that are named twice count once.
+    fn fits(&self, consumer: SlotId, parts: &[(TopicId, i32, i64)], once: bool) -> bool {
+        let (mut new, mut kept) = (0, 0);
+        for (i, &(topic, partition, _)) in parts.iter().enumerate() {
+            let before = if once { parts.get(..i).unwrap_or(&[]) } else { &[] };
+            if before.iter().any(|part| (part.0, part.1) == (topic, partition)) {
+                continue;
+            }
+            match self.find_assigned(consumer, topic, partition) {
+                Some(_) => kept += 1,
+                None => new += 1,
+            }
+        }
+        let leaving = self.owned(consumer).saturating_sub(kept);
+        let free = self.assigned.slots.capacity() - self.assigned.slots.len();
+        new <= free + leaving
     }
 
     /// Adds one partition, or moves it, to the first record at or after a time in milliseconds
@@ -112,8 +122,8 @@ impl Client {
     /// answer that is on its way when a partition is paused is dropped and fetched again later.
     ///
     /// # Errors
-    /// [`Error::Stale`]; [`Error::Invalid`] for a partition that is not assigned, and then nothing
-    /// has changed.
+    /// [`Error::Stale`], [`Error::Closed`]; [`Error::Invalid`] for a partition that is not assigned.
+    /// Then nothing has changed.
     pub fn pause(
         &mut self,
         consumer: SlotId,
@@ -123,7 +133,7 @@ impl Client {
         self.open_consumer(consumer)?;
         for &(topic, partition) in parts {
             if self.find_assigned(consumer, topic, partition).is_none() {
-                return Err(Error::Invalid("a partition that is not assigned"));
+                return Err(NOT_ASSIGNED);
             }
         }
         for &(topic, partition) in parts {
@@ -136,10 +146,20 @@ impl Client {
         Ok(())
     }
 
-    /// The offset after the last record handed over; `None` while it is not known.
-    pub fn position(&self, consumer: SlotId, topic: TopicId, partition: i32) -> Option<i64> {
-        let index = self.find_assigned(consumer, topic, partition)?;
-        self.assigned.get(index).map(|assigned| assigned.position).filter(|&p| p >= 0)
+    /// The offset after the last record handed over; `None` while it is being looked up.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Closed`]; [`Error::Invalid`] for a partition that is not assigned.
+    pub fn position(
+        &self,
+        consumer: SlotId,
+        topic: TopicId,
+        partition: i32,
+    ) -> Result<Option<i64>, Error> {
+        self.open_consumer(consumer)?;
+        let index = self.find_assigned(consumer, topic, partition).ok_or(NOT_ASSIGNED)?;
+        let assigned = self.assigned.get(index).ok_or(NOT_ASSIGNED)?;
+        Ok(Some(assigned.position).filter(|&position| position >= 0))
     }
 
     fn open_consumer(&self, consumer: SlotId) -> Result<(), Error> {
@@ -210,6 +230,8 @@ impl Client {
             paused: false,
             backing_off: false,
             failures: 0,
+            resets: 0,
+            missing: None,
             alone: false,
             records: None,
             eof: None,

@@ -3,8 +3,8 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::partitioner::partition_of_key;
-use super::pending_batch::{Appended, Batch, BatchPlace, BatchState, NO_BATCH};
-use super::sequence::Identity;
+use super::producer_batch::{Appended, BatchPlace, BatchState, NO_BATCH, ProducerBatch};
+use super::sequence::{Identity, ProducerId};
 use super::{Batches, PartQueue, Producer, Refusing};
 use crate::client::OutRecord;
 use crate::client::client::Client;
@@ -183,12 +183,12 @@ impl Client {
             partition,
             part,
             order: p.next_order,
-            expires: now.at.after(p.config.delivery_timeout),
+            expires: now.at.after(p.delivery_timeout),
         };
-        let Some(mut batch) = Batch::new(place, size, &self.pool) else {
+        let Some(mut batch) = ProducerBatch::new(place, size, &self.pool) else {
             return Ok(Made::NoMemory);
         };
-        batch.due = p.config.linger.is_zero() || p.hurries();
+        batch.due = p.config.linger.is_zero() || p.all_due();
         let timer = if batch.due { batch.expires } else { now.at.after(p.config.linger) };
         let (held, expires) = (batch.held(), batch.expires);
         let Ok(id) = self.batches.slots.insert(batch) else { return Ok(Made::NoRoom) };
@@ -210,7 +210,7 @@ impl Client {
         let Some(p) = self.producers.get_mut(producer) else { return false };
         let was = core::mem::replace(&mut p.refusing, Refusing::Room(returns));
         if !matches!(was, Refusing::Room(_)) {
-            self.hurry(producer);
+            self.make_all_due(producer);
         }
         false
     }
@@ -317,7 +317,7 @@ impl Producer {
         match (self.identity, head.sequence) {
             (Identity::NotWanted, _) => true,
             (_, Some(_)) => queue.sequences.unacked().first() == Some(&queue.head),
-            (Identity::Has(id), None) => queue.sequences.takes_new(id),
+            (Identity::Has(id), None) => queue.takes_new(id),
             // It waits in the list until there is an id.
             (_, None) => true,
         }
@@ -325,6 +325,13 @@ impl Producer {
 }
 
 impl PartQueue {
+    /// Whether the next batch may get its first numbers. When the last epoch was used up, those that
+    /// were out lost theirs: they come back, or are over, before the new id's begin.
+    pub(super) fn takes_new(&self, id: ProducerId) -> bool {
+        let begins = self.sequences.producer != id;
+        self.sequences.takes_new(id) && !(begins && self.in_flight > 0)
+    }
+
     fn push_back(&mut self, index: u32, batches: &mut Batches) {
         match batches.get_mut(self.tail) {
             Some(tail) => {

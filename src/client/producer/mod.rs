@@ -26,7 +26,7 @@ mod accumulator;
 mod id_request;
 mod outcome;
 pub(super) mod partitioner;
-pub(super) mod pending_batch;
+pub(super) mod producer_batch;
 mod sender;
 pub(super) mod sequence;
 
@@ -45,8 +45,11 @@ use crate::net::timers::Timers;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
 use partitioner::Sticky;
-use pending_batch::{Batch, NO_BATCH};
+use producer_batch::{NO_BATCH, ProducerBatch};
 use sequence::{Identity, PartSequences};
+
+/// `delivery.timeout.ms`, if it is not given.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Flushes of one producer that can be open at once.
 const MAX_FLUSHES: usize = 16;
@@ -54,7 +57,7 @@ const MAX_FLUSHES: usize = 16;
 /// The batches of all producers.
 #[derive(Debug)]
 pub(super) struct Batches {
-    pub(super) slots: Slots<Batch>,
+    pub(super) slots: Slots<ProducerBatch>,
     /// Per batch: when it is due, may be sent again, or expires.
     pub(super) timers: Timers,
 }
@@ -64,11 +67,11 @@ impl Batches {
         Batches { slots: Slots::new(capacity), timers: Timers::new(capacity) }
     }
 
-    pub(super) fn get(&self, index: u32) -> Option<&Batch> {
+    pub(super) fn get(&self, index: u32) -> Option<&ProducerBatch> {
         self.slots.at(index as usize).map(|(_, batch)| batch)
     }
 
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Batch> {
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut ProducerBatch> {
         self.slots.at_mut(index as usize).map(|(_, batch)| batch)
     }
 
@@ -118,6 +121,8 @@ struct Flush {
 pub(super) struct Producer {
     pub(super) owner: u64,
     config: ProducerConfig,
+    /// From the first record of a batch to its outcome.
+    delivery_timeout: Duration,
     queues: Box<[PartQueue]>,
     sticky: Box<[Sticky]>,
     /// Per node the partitions that have something to send; the last list is of those without a
@@ -145,7 +150,13 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    fn new(config: ProducerConfig, owner: u64, limits: &ClientLimits, seed: u64) -> Self {
+    fn new(
+        config: ProducerConfig,
+        delivery_timeout: Duration,
+        owner: u64,
+        limits: &ClientLimits,
+        seed: u64,
+    ) -> Self {
         let queue = PartQueue {
             head: NO_BATCH,
             tail: NO_BATCH,
@@ -161,6 +172,7 @@ impl Producer {
         Producer {
             owner,
             config,
+            delivery_timeout,
             queues: core::iter::repeat_n(queue, limits.max_partitions).collect(),
             sticky: core::iter::repeat_n(Sticky::new(), limits.max_topics).collect(),
             ready: Lists::new(limits.max_nodes + 1, limits.max_partitions),
@@ -185,7 +197,7 @@ impl Producer {
     }
 
     /// Whether batches go out without waiting for more records.
-    fn hurries(&self) -> bool {
+    fn all_due(&self) -> bool {
         !self.flushes.is_empty()
             || self.closing.is_some()
             || matches!(self.refusing, Refusing::Room(_))
@@ -229,7 +241,6 @@ impl Client {
         &mut self,
         mut config: ProducerConfig,
         owner_value: u64,
-        _now: Moment,
     ) -> Result<SlotId, Error> {
         self.open()?;
         config.batch_size = config.batch_size.max(1);
@@ -240,16 +251,14 @@ impl Client {
             return Err(Error::Invalid("buffer.memory does not hold one block of batch.size"));
         }
         let least = config.linger.saturating_add(self.cluster.config().request_timeout);
-        if config.delivery_timeout < least {
-            if config.delivery_timeout_given {
-                return Err(Error::Invalid(
-                    "delivery.timeout.ms is below linger.ms plus request.timeout.ms",
-                ));
-            }
-            config.delivery_timeout = least;
+        if config.delivery_timeout.is_some_and(|given| given < least) {
+            return Err(Error::Invalid(
+                "delivery.timeout.ms is below linger.ms plus request.timeout.ms",
+            ));
         }
+        let delivery_timeout = config.delivery_timeout.unwrap_or(DELIVERY_TIMEOUT.max(least));
         let seed = self.random.next();
-        let producer = Producer::new(config, owner_value, &self.limits, seed);
+        let producer = Producer::new(config, delivery_timeout, owner_value, &self.limits, seed);
         self.wants_turn = true;
         self.producers.insert(producer).map_err(|_| Error::Exhausted("producers (max_producers)"))
     }
@@ -268,7 +277,7 @@ impl Client {
         if p.has_flushed() {
             self.events.push(Source::Flushed(producer.index() as u32));
         }
-        self.hurry(producer);
+        self.make_all_due(producer);
         Ok(())
     }
 
@@ -290,13 +299,27 @@ impl Client {
         p.closing = Some(until);
         self.producer_timers.set(producer.index(), until);
         self.events.remove(Source::Writable(producer.index() as u32));
-        self.hurry(producer);
+        self.make_all_due(producer);
         self.close_if_done(producer);
         Ok(())
     }
 
+    /// Ends a producer now, also one whose grace runs: what is left of its records fails.
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
+    pub fn end_producer(&mut self, producer: SlotId, now: Moment) -> Result<(), Error> {
+        match self.close_producer(producer, Duration::ZERO, now) {
+            Ok(()) | Err(Error::Closed) => {}
+            Err(error) => return Err(error),
+        }
+        self.producer_timers.clear(producer.index());
+        self.producer_due(producer.index());
+        Ok(())
+    }
+
     /// All batches of a producer become due.
-    fn hurry(&mut self, producer: SlotId) {
+    fn make_all_due(&mut self, producer: SlotId) {
         for index in 0..self.batches.slots.capacity() as u32 {
             let Some(batch) = self.batches.get_mut(index) else { continue };
             if batch.producer == producer && !batch.due {
@@ -327,7 +350,7 @@ impl Client {
     /// Everything of a producer that is not over ends now.
     pub(super) fn fail_batches(&mut self, producer: SlotId, error: Error) {
         for index in 0..self.batches.slots.capacity() as u32 {
-            let is = |batch: &Batch| batch.producer == producer && batch.end.is_none();
+            let is = |batch: &ProducerBatch| batch.producer == producer && batch.end.is_none();
             if self.batches.get(index).is_some_and(is) {
                 self.give_up(index, error);
             }

@@ -1,7 +1,7 @@
 //! Outcomes: what an answer, a lost connection or a deadline means for a batch.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use super::pending_batch::{BatchState, End, NO_BATCH};
+use super::producer_batch::{BatchState, End, NO_BATCH};
 use super::sequence::{Identity, ProducerId, Sequence, UNACKED_MAX};
 use crate::client::Outcome;
 use crate::client::client::Client;
@@ -51,7 +51,7 @@ pub(in crate::client) fn is_about_metadata(code: ErrorCode) -> bool {
 
 impl Client {
     /// A batch comes back from a request.
-    pub(super) fn settle(&mut self, index: u32, verdict: Verdict, now: Instant) {
+    pub(super) fn complete(&mut self, index: u32, verdict: Verdict, now: Instant) {
         let Some(batch) = self.batches.get_mut(index) else { return };
         batch.in_request = false;
         batch.next_in_request = NO_BATCH;
@@ -74,13 +74,13 @@ impl Client {
         if over {
             self.batches.free_if_over(index);
         } else {
-            self.judge(index, verdict, now);
+            self.decide_outcome(index, verdict, now);
         }
         self.relink(producer, part);
         self.close_if_done(producer);
     }
 
-    fn judge(&mut self, index: u32, verdict: Verdict, now: Instant) {
+    fn decide_outcome(&mut self, index: u32, verdict: Verdict, now: Instant) {
         let (code, base_offset, log_start) = match verdict {
             Verdict::Written => (ErrorCode::NONE, -1, -1),
             Verdict::Answer { code, base_offset, log_start } => (code, base_offset, log_start),
@@ -91,7 +91,10 @@ impl Client {
         };
         // A repeated batch that is there already has no offset to tell (KIP-98).
         if code.is_ok() || code == ErrorCode::DUPLICATE_SEQUENCE_NUMBER {
-            let base_offset = if code.is_ok() { base_offset } else { -1 };
+            // Nor has an answer with one that no log can have: the host adds to it.
+            let count = self.batches.get(index).map_or(0, |batch| i64::from(batch.count()));
+            let sound = base_offset >= 0 && base_offset.checked_add(count).is_some();
+            let base_offset = if code.is_ok() && sound { base_offset } else { -1 };
             self.finish(index, End { outcome: Outcome::Persisted, error: None, base_offset });
             return;
         }

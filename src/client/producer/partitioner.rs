@@ -87,7 +87,15 @@ mod tests {
     fn the_sign_is_masked() {
         // -973932308 & 0x7fffffff = 1173551340
         assert_eq!(partition_of_key(b"21", 7), 1_173_551_340 % 7);
-        assert_eq!(partition_of_key(b"", 3), partition_of_key(b"", 3));
+        for (key, count, partition) in [
+            ("", 10, 1),
+            ("TT0124", 15, 10),
+            ("fd7af248-ce5c-46a5-93d7-1c0c9005b99d", 32, 26),
+            // 3, if the sign were taken off.
+            ("f562ac3b-2224-4e25-a0ab-56094e10c239", 10, 5),
+        ] {
+            assert_eq!(partition_of_key(key.as_bytes(), count), partition, "{key}");
+        }
         assert!(partition_of_key(b"x", 0) == 0);
     }
 

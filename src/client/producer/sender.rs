@@ -1,13 +1,14 @@
-//! Sender: drains what is ready into Produce requests, one per node and pass, and settles answers.
+//! Sender: drains what is ready into Produce requests, node by node, and takes answers.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+use super::Producer;
 use super::outcome::Verdict;
-use super::pending_batch::{Batch, BatchState, NO_BATCH};
+use super::producer_batch::{BatchState, NO_BATCH, ProducerBatch};
 use super::sequence::Identity;
 use crate::client::TopicId;
 use crate::client::client::Client;
 use crate::client::config::Acks;
-use crate::client::in_flight::{InFlight, Purpose};
+use crate::client::in_flight::{InFlightRequest, Purpose};
 use crate::client::lanes::{LaneId, LaneKind};
 use crate::client::network_client::NotSent;
 use crate::logging::Level;
@@ -77,7 +78,10 @@ impl Client {
             };
             let selection = self.select(producer, node);
             if selection.len == 0 {
-                self.cluster.wake_soon(now);
+                let ready = |p: &Producer| !p.ready.is_empty(node as usize);
+                if self.producers.get(producer).is_some_and(ready) {
+                    self.cluster.wake_soon(now);
+                }
                 return;
             }
             match self.send_produce(net, producer, lane, version, &selection, now) {
@@ -104,12 +108,18 @@ impl Client {
         {
             let head = self.producers.get_mut(producer).and_then(|p| {
                 p.ready.remove(part);
-                p.queues.get_mut(part as usize)?.pop_front(&mut self.batches)
+                let queue = p.queues.get_mut(part as usize)?;
+                let index = queue.pop_front(&mut self.batches)?;
+                // Counted as sent, since that is how it is completed.
+                queue.in_flight += 1;
+                let again = self.batches.get(index).is_some_and(|batch| batch.attempts > 1);
+                queue.retried += u32::from(again);
+                Some(index)
             });
             let Some(index) = head else { return };
             let code = ErrorCode::UNSUPPORTED_VERSION;
             let verdict = Verdict::Answer { code, base_offset: -1, log_start: -1 };
-            self.settle(index, verdict, now);
+            self.complete(index, verdict, now);
         }
     }
 
@@ -129,8 +139,18 @@ impl Client {
             if full || (selection.len > 0 && bytes + batch.len() > p.config.max_request_size) {
                 break;
             }
-            if let (Identity::Has(id), None) = (p.identity, batch.sequence) {
-                batch.sequence = Some(queue.sequences.assign(index, batch.count(), id));
+            match (p.identity, batch.sequence) {
+                (Identity::NotWanted, _) | (Identity::Has(_), Some(_)) => {}
+                (Identity::Has(id), None) if queue.takes_new(id) => {
+                    batch.sequence = Some(queue.sequences.assign(index, batch.count(), id));
+                }
+                // Another partition has changed the epoch, or used up the last one, since this one
+                // was found ready. It comes back when its own older batches are over, or with the
+                // new id.
+                _ => {
+                    p.ready.remove(part);
+                    continue;
+                }
             }
             if !batch.seal(&self.pool) {
                 continue;
@@ -168,7 +188,7 @@ impl Client {
         let Client { cluster, batches, metadata, producers, .. } = self;
         let p = producers.get(producer).ok_or(NotSent::Gone)?;
         let chosen = selection.all();
-        let batch = |index: u32| -> Option<&Batch> { batches.get(index) };
+        let batch = |index: u32| -> Option<&ProducerBatch> { batches.get(index) };
         let topic = |index: u32| batch(index).map(|batch| batch.topic);
         let topics = chosen.chunk_by(|a, b| topic(*a) == topic(*b)).count();
         let emit = |out: &mut ArrayWriter<'_, '_, ProduceTopicData<'static>>| {
@@ -195,7 +215,8 @@ impl Client {
             topic_data: Array::emit(topics, &emit),
         };
         let silent = p.config.acks == Acks::None;
-        let payloads: usize = chosen.iter().filter_map(|&index| batch(index)).map(Batch::len).sum();
+        let payloads: usize =
+            chosen.iter().filter_map(|&index| batch(index)).map(ProducerBatch::len).sum();
         let room = request.encoded_len(version).saturating_sub(payloads);
         let first = chosen.first().copied().unwrap_or(NO_BATCH);
         let purpose = Purpose::Produce { producer, first };
@@ -209,7 +230,7 @@ impl Client {
                 send.advance(cut.at.saturating_sub(at));
                 at = cut.at;
                 let payload =
-                    batch(index).and_then(Batch::payload).ok_or("a batch is not sealed")?;
+                    batch(index).and_then(ProducerBatch::payload).ok_or("a batch is not sealed")?;
                 send.append(payload.clone()).map_err(|_| "more batches than a frame holds")?;
             }
             send.advance(n - at);
@@ -266,7 +287,7 @@ impl Client {
     }
 
     /// One request fewer is in flight.
-    fn landed(&mut self, producer: SlotId, lane: LaneId) {
+    fn request_done(&mut self, producer: SlotId, lane: LaneId) {
         if let Some(p) = self.producers.get_mut(producer)
             && let Some(in_flight) = p.in_flight.get_mut(lane.node() as usize)
         {
@@ -278,12 +299,12 @@ impl Client {
     pub(in crate::client) fn on_produce(
         &mut self,
         lane: LaneId,
-        request: &InFlight,
+        request: &InFlightRequest,
         body: &[u8],
         now: Instant,
     ) -> Result<i32, &'static str> {
         let Purpose::Produce { producer, mut first } = request.purpose else { return Ok(0) };
-        self.landed(producer, lane);
+        self.request_done(producer, lane);
         let answer = match ProduceResponse::decode(body, request.version) {
             Ok(answer) => answer,
             Err(bad) => {
@@ -305,7 +326,7 @@ impl Client {
                     base_offset: partition.base_offset,
                     log_start: partition.log_start_offset,
                 };
-                self.settle(index, verdict, now);
+                self.complete(index, verdict, now);
             }
         }
         // What the answer does not name has no outcome yet.
@@ -353,37 +374,37 @@ impl Client {
     pub(in crate::client) fn on_produce_written(
         &mut self,
         lane: LaneId,
-        request: &InFlight,
+        request: &InFlightRequest,
         now: Instant,
     ) {
         let Purpose::Produce { producer, first } = request.purpose else { return };
-        self.landed(producer, lane);
-        self.settle_chain(first, Verdict::Written, now);
+        self.request_done(producer, lane);
+        self.complete_chain(first, Verdict::Written, now);
     }
 
     /// A request will not be answered.
     pub(in crate::client) fn on_produce_lost(
         &mut self,
         lane: LaneId,
-        request: &InFlight,
+        request: &InFlightRequest,
         code: ErrorCode,
         answered: bool,
         now: Instant,
     ) {
         let Purpose::Produce { producer, first } = request.purpose else { return };
-        self.landed(producer, lane);
+        self.request_done(producer, lane);
         // One without an answer that is not wholly written cannot have been read.
         self.lose_chain(first, code, answered, now);
     }
 
     fn lose_chain(&mut self, first: u32, code: ErrorCode, sent: bool, now: Instant) {
-        self.settle_chain(first, Verdict::Lost { code, sent }, now);
+        self.complete_chain(first, Verdict::Lost { code, sent }, now);
     }
 
-    fn settle_chain(&mut self, mut at: u32, verdict: Verdict, now: Instant) {
+    fn complete_chain(&mut self, mut at: u32, verdict: Verdict, now: Instant) {
         while let Some(batch) = self.batches.get(at) {
             let next = batch.next_in_request;
-            self.settle(at, verdict, now);
+            self.complete(at, verdict, now);
             at = next;
         }
     }

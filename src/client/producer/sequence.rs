@@ -82,7 +82,8 @@ impl PartSequences {
         !self.unresolved && len < room && (len == 0 || self.producer == current)
     }
 
-    /// Gives a batch of `count` records its numbers.
+    /// Gives a batch of `count` records its numbers; the caller has asked
+    /// [`PartSequences::takes_new`], so that no epoch begins while another's batches are out.
     pub(in crate::client) fn assign(
         &mut self,
         batch: u32,
@@ -90,6 +91,7 @@ impl PartSequences {
         current: ProducerId,
     ) -> Sequence {
         if self.producer != current {
+            debug_assert!(self.unacked().is_empty(), "an older epoch's batches are out");
             self.start_over(current);
         }
         let base = self.next;

@@ -113,7 +113,7 @@ impl Cluster {
                 } else if write {
                     let (append, offset) = part.append(bytes, lenient);
                     if code == 0 {
-                        (answer, base) = (append, offset);
+                        (answer, base) = (append, self.base_lie.unwrap_or(offset));
                     }
                 }
                 out.push((topic.name.to_owned(), data.index, answer, base));

@@ -77,6 +77,8 @@ pub(super) struct Cluster {
     pub(super) lenient: bool,
     /// The leader hint of answers: leader and epoch.
     pub(super) hint: Option<(i32, i32)>,
+    /// What Produce answers say instead of the base offset.
+    pub(super) base_lie: Option<i64>,
     pub(super) next_producer: i64,
     /// The epoch that new producer ids come with.
     pub(super) first_epoch: i16,
@@ -177,6 +179,7 @@ impl Cluster {
             throttle_ms: 0,
             lenient: false,
             hint: None,
+            base_lie: None,
             next_producer: 1000,
             first_epoch: 0,
             seen: Vec::new(),

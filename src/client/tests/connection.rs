@@ -256,14 +256,19 @@ fn an_advertised_host_that_cannot_be_resolved_is_said_and_survived() {
     world.cluster.hosts.insert(2, "nowhere.invalid".to_owned());
     world.cluster.add_topic("t", &[2]);
     let topic = world.topic("t");
-    assert!(world.logged("node 2 cannot be used: its host nowhere.invalid"));
     let config = [("linger.ms", "0"), ("delivery.timeout.ms", "60000")];
     let producer = world.producer(&config);
     assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
     world.advance(60_000 * MS);
+    assert!(
+        world.logged("node 2: its host nowhere.invalid cannot be resolved: there is no such name")
+    );
     let outcomes = world.outcomes();
     assert_eq!(outcomes[0].1, Outcome::NotPersisted);
     assert_eq!(outcomes[0].2, Some(Error::Timeout));
+    // It is told once, not with every attempt.
+    let gone = Error::Resolve("there is no such name");
+    assert_eq!(world.failures(), [(gone, -1, -1)]);
 }
 
 #[test]
@@ -317,7 +322,7 @@ fn closing_ends_everything_in_order() {
     let topic = world.topic("t");
     let producer = world.producer(&[("linger.ms", "10000")]);
     let consumer = world.consumer(&[]);
-    world.client.assign(consumer, &[(topic, 0, 0)], world.now).unwrap();
+    world.client.assign(consumer, &[(topic, 0, 0)]).unwrap();
     world.client.request(-1, 60, 0, b"", 5, world.now).unwrap();
     assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
     world.run();

@@ -4,6 +4,7 @@ use super::cluster::{Act, damage};
 use super::world::{MS, Setup, World};
 use crate::client::random::Random;
 use crate::client::{ClientEvent, RecordCursor};
+use crate::error::Error;
 use crate::protocol::ApiKey;
 use crate::protocol::records::{BatchBuilder, Seal};
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ fn run(seed: u64) {
         if step % 8 == 0 {
             world.hang_up(1);
             let parts = [(topic, 0, -2), (topic, 1, 0)];
-            world.client.assign(consumer, &parts, world.now).unwrap();
+            world.client.assign(consumer, &parts).unwrap();
         }
         let partition = random.below(2) as i32;
         if world.produce(producer, topic, partition, "value", taken) == Ok(true) {
@@ -55,7 +56,7 @@ fn collect(world: &mut World, outcomes: &mut HashMap<u64, u32>) {
     }
     for event in world.events.drain(..) {
         if let ClientEvent::Records { batches, from, .. } = event {
-            let mut cursor = RecordCursor::new(&batches, from);
+            let mut cursor = RecordCursor::new(from);
             let walked = core::iter::from_fn(|| cursor.next(&batches)).count();
             assert!(walked <= batches.len());
         }
@@ -88,20 +89,43 @@ fn a_cursor_over_damaged_batches_ends() {
         buf.truncate(len);
         whole.extend(buf);
     }
-    let mut cursor = RecordCursor::new(&whole, 7);
+    let mut cursor = RecordCursor::new(7);
     let offsets = core::iter::from_fn(|| cursor.next(&whole)).map(|r| r.unwrap().offset);
     assert!(offsets.eq(7..15));
+    // Those in front of a bad record, then the error, for as long as somebody asks.
+    let mut bad = whole.clone();
+    let at = bad.len() - 40;
+    bad[at..].fill(0xff);
+    let mut cursor = RecordCursor::new(7);
+    let mut offsets = Vec::new();
+    assert_eq!(cursor.read(&bad, 3, |record| offsets.push(record.offset)), Ok(3));
+    assert_eq!(cursor.read(&bad, 64, |record| offsets.push(record.offset)), Ok(4));
+    assert_eq!(offsets, [7, 8, 9, 10, 11, 12, 13]);
+    for _ in 0..2 {
+        let read = cursor.read(&bad, 64, |record| offsets.push(record.offset));
+        assert!(matches!(read, Err(Error::Protocol(_))), "{read:?}");
+    }
+    assert_eq!(offsets.len(), 7);
     for seed in 0..5000 {
         let bytes = damage(whole.clone(), seed);
-        let mut cursor = RecordCursor::new(&bytes, (seed % 20) as i64);
-        let mut walked = 0;
+        let mut cursor = RecordCursor::new((seed % 20) as i64);
+        let (mut walked, mut good) = (0, 0);
         while let Some(record) = cursor.next(&bytes) {
             walked += 1;
             match record {
-                Ok(record) => assert!(record.headers.count() <= bytes.len()),
+                Ok(record) => {
+                    good += 1;
+                    assert!(record.headers.count() <= bytes.len());
+                }
                 Err(_) => assert!(cursor.next(&bytes).is_none(), "nothing follows an error"),
             }
             assert!(walked <= bytes.len(), "seed {seed}");
         }
+        let mut cursor = RecordCursor::new((seed % 20) as i64);
+        let mut read = 0;
+        while let Ok(n @ 1..) = cursor.read(&bytes, 1 + seed as usize % 7, |_| ()) {
+            read += n;
+        }
+        assert_eq!(read, good, "seed {seed}");
     }
 }

@@ -31,7 +31,13 @@ impl Run {
     fn new(seed: u64, producer: &[(&str, &str)]) -> Self {
         let client = [("request.timeout.ms", "2000"), ("reconnect.backoff.max.ms", "400")];
         let limits = ClientLimits { max_batches: 48, ..Setup::default().limits };
-        let setup = Setup { brokers: &BROKERS, client: &client, limits, shared: 16 << 20 };
+        let setup = Setup {
+            brokers: &BROKERS,
+            client: &client,
+            limits,
+            shared: 16 << 20,
+            ..Setup::default()
+        };
         let mut world = World::with(setup);
         world.cluster.lenient = seed.is_multiple_of(2);
         world.cluster.first_epoch = if seed.is_multiple_of(3) { i16::MAX - 3 } else { 0 };
@@ -40,7 +46,7 @@ impl Run {
         let producer = world.producer(producer);
         let consumer = world.consumer(&[("fetch.max.wait.ms", "100")]);
         let parts: Vec<_> = (0..PARTITIONS).map(|p| (topic, p, 0)).collect();
-        world.client.assign(consumer, &parts, world.now).unwrap();
+        world.client.assign(consumer, &parts).unwrap();
         Run {
             world,
             random: Random::new(seed),

@@ -2,7 +2,7 @@
 
 use super::cluster::Act;
 use super::producer::{at_once, known};
-use super::world::{MS, World};
+use super::world::{MS, Setup, World};
 use crate::client::ClientEvent;
 use crate::client::Outcome::{MaybePersisted, NotPersisted, Persisted};
 use crate::error::Error;
@@ -268,4 +268,115 @@ fn when_the_epochs_are_used_up_there_is_a_new_id() {
     assert_eq!(world.cluster.count(ApiKey::INIT_PRODUCER_ID), 2);
     assert!(world.outcomes().iter().all(|o| o.1 == Persisted));
     assert_eq!(world.cluster.part("t", 0).values(), ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn a_new_epoch_does_not_begin_in_a_partition_whose_old_batches_are_out() {
+    let (mut world, topic, producer) = known(&[("max.in.flight.requests.per.connection", "2")]);
+    assert_eq!(world.produce(producer, topic, 1, "-", 98), Ok(true));
+    world.run();
+    world.outcomes();
+    // A request of each partition is out; the second batch of partition 0 waits for room.
+    world.hold.insert(0);
+    assert_eq!(world.produce(producer, topic, 1, "refused", 1), Ok(true));
+    world.run();
+    for user in 2..4 {
+        assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    assert_eq!(world.held.len(), 2);
+    // The refusal makes a new epoch; then the first batch of partition 0 has to be repeated.
+    let first_of_0 = world.held.split_off(1);
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(10), Act::Code(19)]);
+    world.release();
+    world.held.splice(..0, first_of_0);
+    world.hold.clear();
+    world.release();
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.part("t", 0).values(), ["-", "2", "3"]);
+    let outcomes = world.outcomes();
+    assert_eq!(outcomes[0], (vec![1], NotPersisted, Some(Error::Kafka(10)), -1));
+    assert!(outcomes[1..].iter().all(|o| o.1 == Persisted), "{outcomes:?}");
+    let of_0: Vec<_> = batches(&world).into_iter().filter(|b| b.0 == 0).map(|b| b.2).collect();
+    assert_eq!(of_0, [0, 0, 0, 1], "the old epoch's batch first");
+}
+
+#[test]
+fn while_there_is_no_id_nothing_goes_out_without_numbers() {
+    let brokers = [(1, "10.0.0.1:9092"), (2, "10.0.0.2:9092")];
+    let mut world = World::with(Setup { brokers: &brokers, ..Setup::default() });
+    world.cluster.first_epoch = i16::MAX - 1;
+    world.cluster.add_topic("t", &[1, 2]);
+    let topic = world.topic("t");
+    let one = ("max.in.flight.requests.per.connection", "1");
+    let producer = world.producer(&[("linger.ms", "0"), one]);
+    for partition in 0..2 {
+        assert_eq!(world.produce(producer, topic, partition, "-", 9), Ok(true));
+    }
+    world.run();
+    world.outcomes();
+    // A batch of partition 0 has to be repeated, and its broker comes back without Produce: the
+    // batch fails for good, and takes the last epoch with it.
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(19)]);
+    assert_eq!(world.produce(producer, topic, 0, "a", 1), Ok(true));
+    world.run();
+    world.hang_up(1);
+    world.hold.extend([0, 3, 18]);
+    world.cluster.versions.retain(|versions| versions.0 != 0);
+    for user in 2..4 {
+        assert_eq!(world.produce(producer, topic, 1, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    world.advance(1000 * MS);
+    // At the same moment there is room for the next batch of partition 1.
+    world.hold.clear();
+    world.release();
+    world.advance(1000 * MS);
+    assert!(world.cluster.count(ApiKey::INIT_PRODUCER_ID) > 1);
+    let outcomes = world.outcomes();
+    assert_eq!(outcomes.iter().filter(|o| o.1 == Persisted).count(), 2, "{outcomes:?}");
+    for request in world.cluster.seen.iter().filter(|r| r.key == ApiKey::PRODUCE) {
+        let message = ProduceRequest::decode(&request.body, request.version).unwrap();
+        for data in message.topic_data.iter().flat_map(|t| t.partition_data) {
+            assert!(BatchView::parse(data.records.unwrap()).unwrap().producer_id() >= 0);
+        }
+    }
+}
+
+#[test]
+fn a_new_id_waits_for_what_is_out_under_the_old_one() {
+    let brokers = [(1, "10.0.0.1:9092"), (2, "10.0.0.2:9092")];
+    let mut world = World::with(Setup { brokers: &brokers, ..Setup::default() });
+    world.cluster.first_epoch = i16::MAX - 1;
+    world.cluster.add_topic("t", &[1, 2]);
+    let topic = world.topic("t");
+    let producer = world.producer(&[("linger.ms", "0")]);
+    for partition in 0..2 {
+        assert_eq!(world.produce(producer, topic, partition, "-", 9), Ok(true));
+    }
+    world.run();
+    world.outcomes();
+    world.hold.insert(0);
+    for user in 1..3 {
+        assert_eq!(world.produce(producer, topic, 0, &user.to_string(), user), Ok(true));
+        world.run();
+    }
+    // The first is refused, which uses up the last epoch; the second's answer takes its time, and
+    // the partition goes to the other broker.
+    let second = world.held.split_off(1);
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(10)]);
+    world.hold.clear();
+    world.release();
+    world.cluster.part("t", 0).leader = 2;
+    world.cluster.part("t", 0).epoch = 2;
+    world.client.refresh.need();
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.count(ApiKey::INIT_PRODUCER_ID), 2);
+    assert_eq!(world.produce(producer, topic, 0, "3", 3), Ok(true));
+    world.run();
+    world.held = second;
+    world.cluster.plan(ApiKey::PRODUCE, [Act::Code(6)]);
+    world.release();
+    world.advance(1000 * MS);
+    assert_eq!(world.cluster.part("t", 0).values(), ["-", "2", "3"]);
 }

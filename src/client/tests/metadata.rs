@@ -100,7 +100,7 @@ fn a_topic_that_is_not_permitted_is_refused_until_it_is() {
     let producer = world.producer(&[]);
     assert_eq!(world.produce(producer, topic, None, "a", 1), Err(Error::Kafka(29)));
     let consumer = world.consumer(&[]);
-    world.client.assign(consumer, &[(topic, 0, 0)], world.now).unwrap();
+    world.client.assign(consumer, &[(topic, 0, 0)]).unwrap();
     world.run();
     assert_eq!(world.failures(), [(Error::Kafka(29), 0, 0)]);
     world.cluster.topics.get_mut("secret").unwrap().code = 0;

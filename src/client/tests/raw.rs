@@ -117,3 +117,17 @@ fn the_table_of_requests_has_an_end() {
     let large = world.client.request(1, DESCRIBE_CLUSTER, 0, &large, 9, world.now);
     assert!(matches!(large, Err(Error::Invalid(_))));
 }
+
+#[test]
+fn requests_leave_the_reserve_of_the_pool_alone() {
+    let mut world = world();
+    let pool = crate::net::Selectable::pool(&world.net).clone();
+    let data = crate::net::pool::Priority::Data;
+    let hoard: Vec<_> = core::iter::from_fn(|| pool.lease(1, data)).collect();
+    let refused = world.client.request(1, DESCRIBE_CLUSTER, 0, b"\0hello", 1, world.now);
+    assert_eq!(refused, Err(Error::Exhausted("the buffer pool")));
+    drop(hoard);
+    ask(&mut world, 1, 0, 2);
+    world.run();
+    assert_eq!(replies(&mut world).len(), 1);
+}

@@ -4,8 +4,8 @@
 use crate::error::Error;
 use crate::net::pool::{Memory, PoolConfig, Priority, Term};
 use crate::net::{
-    BufferPool, ChannelOptions, CloseReason, ConnId, Notice, Selectable, SendBuilder, SendRefused,
-    SharedLease,
+    BufferPool, ChannelOptions, CloseReason, ConnId, ExchangeId, Notice, Owner, Selectable,
+    SendBuilder, SendRefused, SharedLease, Transport,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,6 +17,18 @@ struct Channel {
     inbox: VecDeque<SharedLease>,
     /// Whole frames, without their size.
     outbox: VecDeque<(Vec<u8>, Option<u64>)>,
+}
+
+/// A question to a name server.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) id: ExchangeId,
+    pub(super) server: SocketAddr,
+    pub(super) over: Transport,
+    pub(super) question: Vec<u8>,
+    /// The scripted name server has read it.
+    pub(super) seen: bool,
+    inbox: VecDeque<Result<Vec<u8>, Error>>,
 }
 
 /// The network of a test.
@@ -34,6 +46,14 @@ pub(super) struct Wire {
     pub(super) refuse: Option<SendRefused>,
     /// `Sent` notices are kept back while this is set.
     pub(super) slow: bool,
+    /// Questions under way.
+    pub(super) exchanges: Vec<Exchange>,
+    /// Questions so far.
+    pub(super) asked: usize,
+    /// The system refuses sockets for connections while this is set.
+    pub(super) refuse_connects: bool,
+    /// The system refuses sockets for questions while this is set.
+    pub(super) refuse_asking: bool,
 }
 
 pub(super) fn pool(shared: usize) -> BufferPool {
@@ -61,6 +81,10 @@ impl Wire {
             closed: Vec::new(),
             refuse: None,
             slow: false,
+            exchanges: Vec::new(),
+            asked: 0,
+            refuse_connects: false,
+            refuse_asking: false,
         }
     }
 
@@ -94,6 +118,14 @@ impl Wire {
         }
     }
 
+    /// A name server's bytes come in, or the way to it fails.
+    pub(super) fn name_answer(&mut self, id: ExchangeId, answer: Result<Vec<u8>, Error>) {
+        if let Some(exchange) = self.exchanges.iter_mut().find(|exchange| exchange.id == id) {
+            exchange.inbox.push_back(answer);
+            self.notices.push_back((ConnId::NONE, Notice::Answered(id)));
+        }
+    }
+
     /// The other end ends a connection.
     pub(super) fn end(&mut self, id: ConnId, reason: CloseReason) {
         if self.channel(id).is_some() {
@@ -106,6 +138,9 @@ impl Wire {
 
 impl Selectable for Wire {
     fn connect(&mut self, to: SocketAddr, _: &ChannelOptions) -> Result<ConnId, Error> {
+        if self.refuse_connects {
+            return Err(Error::Io(24));
+        }
         self.connects.push(to);
         self.generation += 1;
         let place = self.channels.iter().position(Option::is_none).unwrap_or(self.channels.len());
@@ -166,6 +201,53 @@ impl Selectable for Wire {
 
     fn queued(&self, _: ConnId) -> usize {
         0
+    }
+
+    fn ask(
+        &mut self,
+        server: SocketAddr,
+        over: Transport,
+        question: &[u8],
+        _: Owner,
+    ) -> Result<ExchangeId, Error> {
+        if self.refuse_asking {
+            return Err(Error::Io(101));
+        }
+        self.generation += 1;
+        let id = ExchangeId(u64::from(self.generation));
+        self.asked += 1;
+        let question = question.to_vec();
+        self.exchanges.push(Exchange {
+            id,
+            server,
+            over,
+            question,
+            seen: false,
+            inbox: VecDeque::new(),
+        });
+        Ok(id)
+    }
+
+    fn next_answer(&mut self, id: ExchangeId) -> Result<Option<SharedLease>, Error> {
+        let found = self.exchanges.iter_mut().find(|exchange| exchange.id == id);
+        let Some(answer) = found.ok_or(Error::Stale)?.inbox.pop_front() else { return Ok(None) };
+        match answer {
+            Ok(bytes) => {
+                let mut lease =
+                    self.pool.lease(bytes.len().max(1), Priority::Data).expect("memory");
+                lease[..bytes.len()].copy_from_slice(&bytes);
+                Ok(Some(lease.share(bytes.len())))
+            }
+            Err(error) => {
+                self.end_exchange(id);
+                Err(error)
+            }
+        }
+    }
+
+    fn end_exchange(&mut self, id: ExchangeId) {
+        self.exchanges.retain(|exchange| exchange.id != id);
+        self.notices.retain(|(_, notice)| *notice != Notice::Answered(id));
     }
 
     fn peer(&self, _: ConnId) -> Option<SocketAddr> {

@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, Request};
 use super::wire::{Wire, pool};
+use super::zone::Zone;
 use crate::client::{
     Client, ClientConfig, ClientEvent, ClientLimits, ConsumerConfig, OutRecord, Outcome,
     ProducerConfig, RecordCursor, TopicId,
@@ -9,7 +10,7 @@ use crate::client::{
 use crate::error::Error;
 use crate::logging::{Level, Logger};
 use crate::net::slots::SlotId;
-use crate::net::{CloseReason, ConnId, Notice, Owner};
+use crate::net::{CloseReason, ConnId, ExchangeId, Notice, Owner, Transport};
 use crate::properties::Properties;
 use crate::protocol::ApiKey;
 use crate::sync::{Arc, Mutex};
@@ -31,6 +32,13 @@ pub(super) struct World {
     pub(super) down: HashSet<SocketAddr>,
     /// Addresses that neither take nor refuse them.
     pub(super) deaf: HashSet<SocketAddr>,
+    /// The two name servers.
+    pub(super) zones: [Zone; 2],
+    /// How late answers about IPv6 are.
+    pub(super) late_v6: Duration,
+    late_answers: Vec<(ExchangeId, Vec<u8>, Instant)>,
+    /// Nobody listens where the name servers should be.
+    pub(super) no_name_servers: bool,
     /// Requests of these APIs are kept until they are let go.
     pub(super) hold: HashSet<i16>,
     pub(super) held: Vec<(ConnId, Request)>,
@@ -52,6 +60,7 @@ pub(super) struct Setup<'a> {
     pub(super) client: &'a [(&'a str, &'a str)],
     pub(super) limits: ClientLimits,
     pub(super) shared: usize,
+    pub(super) bootstrap: &'a str,
 }
 
 impl Default for Setup<'_> {
@@ -71,6 +80,7 @@ impl Default for Setup<'_> {
                 ..ClientLimits::default()
             },
             shared: 8 << 20,
+            bootstrap: "10.0.0.1:9092",
         }
     }
 }
@@ -91,7 +101,11 @@ impl World {
     }
 
     pub(super) fn with(setup: Setup<'_>) -> Self {
-        let given = [("bootstrap.servers", "10.0.0.1:9092"), ("client.id", "test")];
+        let given = [
+            ("bootstrap.servers", setup.bootstrap),
+            ("client.id", "test"),
+            ("resolver.nameservers", "10.0.0.53,10.0.0.54"),
+        ];
         let pairs = given.iter().chain(setup.client).copied();
         let config = ClientConfig::from_properties(Properties::new(pairs)).unwrap();
         let pool = pool(setup.shared);
@@ -111,6 +125,10 @@ impl World {
             log,
             down: HashSet::new(),
             deaf: HashSet::new(),
+            zones: [Zone::new(&[]), Zone::new(&[])],
+            late_v6: Duration::ZERO,
+            late_answers: Vec::new(),
+            no_name_servers: false,
             hold: HashSet::new(),
             held: Vec::new(),
             keep_events: false,
@@ -139,6 +157,7 @@ impl World {
             self.client.turn(&mut self.net, self.now);
             moved |= self.serve();
             moved |= self.accept();
+            moved |= self.serve_names();
             while !self.keep_events
                 && let Some(event) = self.client.next_event()
             {
@@ -204,6 +223,42 @@ impl World {
         moved
     }
 
+    fn serve_names(&mut self) -> bool {
+        let now = self.now.at;
+        let late = self.late_answers.iter().position(|(_, _, at)| *at <= now);
+        if let Some(at) = late {
+            let (id, answer, _) = self.late_answers.remove(at);
+            self.net.name_answer(id, Ok(answer));
+            return true;
+        }
+        let unseen = self.net.exchanges.iter_mut().find(|exchange| !exchange.seen);
+        let Some(exchange) = unseen else { return false };
+        exchange.seen = true;
+        let (id, over_udp) = (exchange.id, exchange.over == Transport::Udp);
+        let (question, server) = (exchange.question.clone(), exchange.server);
+        if self.no_name_servers {
+            self.net.name_answer(id, Err(Error::Io(111)));
+            return true;
+        }
+        let zone = usize::from(server.ip().to_string() == "10.0.0.54");
+        for answer in self.zones[zone].answer(&question, over_udp) {
+            let about_v6 = question.ends_with(&[0, 28, 0, 1]);
+            let by = if about_v6 { self.late_v6 } else { Duration::ZERO };
+            self.late_answers.push((id, answer, now.after(by)));
+        }
+        true
+    }
+
+    /// Both name servers say so from now on.
+    pub(super) fn name(&mut self, name: &str, addresses: &[&str]) {
+        self.zones.iter_mut().for_each(|zone| zone.set(name, addresses));
+    }
+
+    /// How often a name's IPv4 addresses were asked for.
+    pub(super) fn asked(&self, name: &str) -> usize {
+        self.zones.iter().map(|zone| zone.count(name, super::zone::A)).sum()
+    }
+
     fn answer(&mut self, conn: ConnId, request: &Request) {
         let scripted = self.cluster.script.get(&request.key.0).is_some_and(|acts| !acts.is_empty());
         if request.key == ApiKey::FETCH
@@ -255,7 +310,8 @@ impl World {
         self.run();
         loop {
             let waiting = self.parked.iter().chain(&self.unread).map(|(_, _, at)| *at).min();
-            let next = self.client.next_deadline().into_iter().chain(waiting).min();
+            let answers = self.late_answers.iter().map(|(_, _, at)| *at);
+            let next = self.client.next_deadline().into_iter().chain(waiting).chain(answers).min();
             match next.filter(|at| *at <= until) {
                 Some(at) => self.set_time(at),
                 None => break,
@@ -305,7 +361,7 @@ impl World {
 
     pub(super) fn producer(&mut self, pairs: &[(&str, &str)]) -> SlotId {
         let config = ProducerConfig::from_properties(Properties::new(pairs.iter().copied()));
-        let id = self.client.add_producer(config.unwrap(), 100, self.now).unwrap();
+        let id = self.client.add_producer(config.unwrap(), 100).unwrap();
         self.run();
         id
     }
@@ -356,7 +412,7 @@ impl World {
         let mut out = Vec::new();
         self.events.retain(|event| match event {
             ClientEvent::Records { batches, from, count, .. } => {
-                let mut cursor = RecordCursor::new(batches, *from);
+                let mut cursor = RecordCursor::new(*from);
                 let before = out.len();
                 while let Some(record) = cursor.next(batches) {
                     let record = record.unwrap();
@@ -376,7 +432,7 @@ impl World {
         let mut out = Vec::new();
         self.events.retain(|event| match event {
             ClientEvent::Records { batches, from, partition, .. } => {
-                let mut cursor = RecordCursor::new(batches, *from);
+                let mut cursor = RecordCursor::new(*from);
                 while let Some(record) = cursor.next(batches) {
                     let record = record.unwrap();
                     let value = String::from_utf8_lossy(record.value.unwrap_or(b"-"));

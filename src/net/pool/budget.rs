@@ -15,6 +15,9 @@ pub struct Budget<'a> {
     total: usize,
 }
 
+/// A pool is smaller than this: 1 TiB in smallest blocks.
+const MOST_UNITS: usize = 1 << 28;
+
 impl<'a> Budget<'a> {
     /// Adds up `terms` and `shared` bytes besides (rounded up to the smallest block).
     ///
@@ -36,8 +39,8 @@ impl<'a> Budget<'a> {
         if units == 0 {
             return Err(Error::Invalid("a pool without a block"));
         }
-        // Units are counted in 32 bits, with the last value kept for "none".
-        if units >= u32::MAX as usize {
+        // A pool's tables are 15 bytes a unit, and touched: more would be beyond any machine.
+        if units >= MOST_UNITS {
             return Err(TOO_MUCH);
         }
         let total = units.checked_mul(UNIT).ok_or(TOO_MUCH)?;
@@ -112,6 +115,8 @@ mod tests {
         assert!(Budget::of(&[], 0).is_err());
         assert!(Budget::of(&term(1, usize::MAX), 0).is_err());
         assert!(Budget::of(&term(1 << 20, 1 << 30), 0).is_err());
+        #[cfg(target_pointer_width = "64")]
+        assert!(Budget::of(&[], (UNIT << 28) - 1).is_err());
         assert!(Budget::of(&[], usize::MAX).is_err());
     }
 }

@@ -173,12 +173,13 @@ impl BufferPool {
     /// [`Error::NoMemory`], or [`Error::Invalid`] for a shape that cannot be.
     pub fn new(config: PoolConfig<'_>) -> Result<BufferPool, Error> {
         let budget = Budget::of(config.guaranteed, config.shared)?;
-        let free = Free::new(&budget, config.control_blocks)?;
         let total = budget.total();
+        // Before its tables, which are touched: memory that cannot be had is known at once.
         let arena = match config.memory {
             Memory::Map { prefault } => Arena::map(total, prefault)?,
             Memory::Caller(memory) => Arena::lent(memory, total)?,
         };
+        let free = Free::new(&budget, config.control_blocks)?;
         let inner = Inner {
             arena,
             counts: (0..total / UNIT).map(|_| AtomicU32::new(0)).collect(),

@@ -10,7 +10,8 @@ use crate::net::receive::Received;
 use crate::net::send::SIZE;
 use crate::net::sys::socket::{self, Options};
 use crate::net::{
-    BufferPool, ChannelOptions, CloseReason, ConnId, Selectable, SendRefused, SharedLease,
+    BufferPool, ChannelOptions, CloseReason, ConnId, ExchangeId, Owner, Selectable, SendRefused,
+    SharedLease, Transport,
 };
 use core::time::Duration;
 use mio::net::TcpStream;
@@ -114,6 +115,7 @@ impl Selectable for Selector {
                 channel.mutes(MuteEvent::MemoryOut);
                 if self.starved.is_empty() {
                     self.starved_at = returns;
+                    self.starving = self.now;
                 }
                 self.starved.push_back(slot.index());
                 self.pool.await_return();
@@ -213,6 +215,31 @@ impl Selectable for Selector {
 
     fn local(&self, conn: ConnId) -> Option<SocketAddr> {
         self.channels.get(slot_id(conn))?.local()
+    }
+
+    fn ask(
+        &mut self,
+        server: SocketAddr,
+        over: Transport,
+        question: &[u8],
+        owner: Owner,
+    ) -> Result<ExchangeId, Error> {
+        let registry = self.poll.registry();
+        self.writing.calls += 1;
+        self.exchanges.ask(registry, &self.pool, server, over, question, owner)
+    }
+
+    fn next_answer(&mut self, exchange: ExchangeId) -> Result<Option<SharedLease>, Error> {
+        self.reading.calls += 1;
+        let answer = self.exchanges.next_answer(self.poll.registry(), &self.pool, exchange);
+        if !self.exchanges.ready.is_empty() {
+            self.stir();
+        }
+        answer
+    }
+
+    fn end_exchange(&mut self, exchange: ExchangeId) {
+        self.exchanges.end(self.poll.registry(), exchange);
     }
 
     fn pool(&self) -> &BufferPool {

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::logging::Level;
 use crate::net::channel::{Channel, news};
 use crate::net::channel_state::{Life, LifeEvent, MuteEvent};
+use crate::net::exchange::TOKEN_BIT;
 use crate::net::list::IndexList;
 use crate::net::listener::{Accepted, Rest};
 use crate::net::send_queue::Written;
@@ -14,6 +15,7 @@ use crate::net::slots::SlotId;
 use crate::net::sys::socket;
 use crate::net::{ChannelOptions, CloseReason, ConnId};
 use crate::time::Instant;
+use core::time::Duration;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Token};
@@ -21,6 +23,9 @@ use std::net::SocketAddr;
 
 /// Connections one listener gives in one turn.
 const ACCEPTS: usize = 128;
+
+/// How long channels wait for memory before those that keep it and do nothing are ended.
+pub(super) const STALL_MAX: Duration = Duration::from_secs(10);
 
 impl Selector {
     /// Takes over what the poller found.
@@ -44,6 +49,9 @@ impl Selector {
     fn on_edge(&mut self, token: Token, event: &Event) {
         let conn = ConnId::from_raw(token.0 as u64);
         if conn.generation() == 0 {
+            if token.0 & TOKEN_BIT != 0 {
+                return self.exchanges.on_edge(token.0 & !TOKEN_BIT);
+            }
             if let Some(listener) = self.listeners.at(conn.index()) {
                 listener.pending = true;
             }
@@ -185,7 +193,7 @@ impl Selector {
     pub(super) fn fail(&mut self, slot: SlotId, reason: CloseReason) {
         let Some(channel) = self.channels.get_mut(slot) else { return };
         if matches!(reason, CloseReason::Http | CloseReason::Tls | CloseReason::NegativeSize)
-            || matches!(reason, CloseReason::TooLarge(_))
+            || matches!(reason, CloseReason::TooLarge(_) | CloseReason::Stalled)
         {
             let text = reason.text();
             match channel.peer() {
@@ -362,6 +370,24 @@ impl Selector {
         }
         if !self.starved.is_empty() {
             self.pool.await_return();
+        }
+    }
+
+    /// Ends channels that stand within a frame and gave no sign of life since before others began to
+    /// wait for memory: else strangers who send parts of large frames could keep it from everybody.
+    /// If that is not enough, those who waited all the time are next.
+    pub(super) fn end_stalled(&mut self, now: Instant) {
+        let since = self.starving;
+        if self.starved.is_empty() || since.after(STALL_MAX) > now {
+            return;
+        }
+        self.starving = now;
+        for index in 0..self.channels.capacity() {
+            let Some((slot, channel)) = self.channels.at_mut(index) else { continue };
+            let silent = channel.active < since && channel.active.after(STALL_MAX) <= now;
+            if silent && channel.would_read() && channel.receive.holds() && !channel.has_news() {
+                self.fail(slot, CloseReason::Stalled);
+            }
         }
     }
 

@@ -16,6 +16,8 @@ mod events;
 mod tests;
 
 use super::channel::Channel;
+use super::channel_state::Life;
+use super::exchange::Exchanges;
 use super::list::IndexList;
 use super::listener::{Listeners, Rest};
 use super::receive::Reading;
@@ -43,6 +45,8 @@ const SIGNAL: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);
 /// Edges taken with one call; what is more comes in the next turn.
 const EVENTS: usize = 1024;
+/// Notices about exchanges in one turn at most.
+const EXCHANGES_A_TURN: u32 = 32;
 /// Frames that can be in the making at one time: one for each handler thread is usual.
 const BUILDERS: core::ops::RangeInclusive<usize> = 64..=256;
 
@@ -53,6 +57,8 @@ pub struct SelectorConfig {
     pub max_channels: usize,
     /// Listeners at most.
     pub max_listeners: usize,
+    /// Questions to name servers under way at most.
+    pub max_exchanges: usize,
     /// Pieces queued for sending at most, over all channels.
     pub max_pieces: usize,
     /// Bytes one channel may have queued before [`super::SendRefused::Full`].
@@ -72,6 +78,7 @@ impl SelectorConfig {
             + 5 * IndexList::bytes(channels)
             + Timers::bytes(channels + self.max_listeners)
             + Listeners::bytes(self.max_listeners)
+            + Exchanges::bytes(self.max_exchanges)
             + SendTable::bytes(self.max_pieces, self.builders())
             + EVENTS * size_of::<mio::event::Event>()
     }
@@ -114,6 +121,10 @@ pub struct Selector {
     pool: BufferPool,
     channels: Slots<Channel>,
     listeners: Listeners,
+    exchanges: Exchanges,
+    /// Notices about exchanges that this turn may still give: a flood of forged answers must not
+    /// keep channels waiting.
+    exchanges_left: u32,
     sends: SendTable,
     send_queue_max: usize,
     /// Channels with news, in the order in which they are served.
@@ -124,6 +135,8 @@ pub struct Selector {
     starved: IndexList,
     /// `returns` of the pool before the first of them was refused.
     starved_at: u64,
+    /// Since when there was always one of them, as far as is known.
+    starving: Instant,
     /// Channels that were refused a send for want of nodes.
     short: IndexList,
     /// Channels that were refused a send for want of memory.
@@ -176,12 +189,15 @@ impl Selector {
             events: Events::with_capacity(EVENTS),
             channels: Slots::new(channels),
             listeners: Listeners::new(config.max_listeners),
+            exchanges: Exchanges::new(config.max_exchanges),
+            exchanges_left: 0,
             sends: SendTable::new(config.max_pieces, config.builders()),
             send_queue_max: config.send_queue_max,
             ready: IndexList::new(channels),
             flush: IndexList::new(channels),
             starved: IndexList::new(channels),
             starved_at: 0,
+            starving: Instant::default(),
             short: IndexList::new(channels),
             parched: IndexList::new(channels),
             parched_at: 0,
@@ -219,8 +235,10 @@ impl Selector {
         self.now = now;
         self.in_turn = true;
         self.notices_left = self.budget.notices;
+        self.exchanges_left = EXCHANGES_A_TURN;
         self.reading.budget = self.budget.bytes;
         self.expire(now);
+        self.end_stalled(now);
         self.retry_memory();
         let sleep = !self.has_work() && until.is_none_or(|until| until > now);
         if sleep && let Some(at) = earlier(until, self.next_deadline()) {
@@ -248,6 +266,13 @@ impl Selector {
         }
         if self.notices_left == 0 || self.reading.budget == 0 {
             return None;
+        }
+        if self.exchanges_left > 0
+            && let Some((id, owner)) = self.exchanges.pop_ready()
+        {
+            self.exchanges_left -= 1;
+            self.notices_left -= 1;
+            return Some((ConnId::NONE, owner, Notice::Answered(id)));
         }
         while let Some(index) = self.ready.pop_front() {
             let Some((slot, channel)) = self.channels.at_mut(index) else { continue };
@@ -316,9 +341,11 @@ impl Selector {
         self.waker.take_posted()
     }
 
-    /// The earliest deadline of the selector itself (idle channels, resting listeners).
+    /// The earliest deadline of the selector itself (idle channels, resting listeners, channels
+    /// that wait for memory).
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.timers.earliest()
+        let starving = (!self.starved.is_empty()).then(|| self.starving.after(events::STALL_MAX));
+        earlier(self.timers.earliest(), starving)
     }
 
     /// A way to make the descriptor readable from any thread.
@@ -368,10 +395,22 @@ impl Selector {
         Some(socket)
     }
 
+    /// Closes every channel of an owner that is no more, those included that it was not told of.
+    /// What the owner let go finishes its writing by itself.
+    pub fn close_owned(&mut self, owner: Owner) {
+        for index in 0..self.channels.capacity() {
+            let Some((slot, channel)) = self.channels.at_mut(index) else { continue };
+            if channel.owner == owner && channel.life() != Life::Finishing {
+                self.remove(slot);
+            }
+        }
+    }
+
     /// Whether a turn has something to do without any new edge.
     fn has_work(&self) -> bool {
         !self.ready.is_empty()
             || !self.flush.is_empty()
+            || !self.exchanges.ready.is_empty()
             || self.current.is_some()
             || (self.listeners.any_pending() && !self.channels.is_full())
             || self.memory_is_back()

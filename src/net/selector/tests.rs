@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::net::pool::{Memory, PoolConfig};
-use crate::net::{ConnId, Selectable};
+use crate::net::{CloseReason, ConnId, Selectable};
+use std::io::Write;
 
 fn selector() -> Selector {
     let memory = Memory::Map { prefault: false };
@@ -10,6 +11,7 @@ fn selector() -> Selector {
     let config = SelectorConfig {
         max_channels: 4,
         max_listeners: 1,
+        max_exchanges: 0,
         max_pieces: 64,
         send_queue_max: 1 << 20,
         budget: TurnBudget::default(),
@@ -78,6 +80,7 @@ fn a_pool_serves_as_many_selectors_as_it_says() {
     let config = |_| SelectorConfig {
         max_channels: 1,
         max_listeners: 0,
+        max_exchanges: 0,
         max_pieces: 1,
         send_queue_max: 1,
         budget: TurnBudget::default(),
@@ -88,4 +91,74 @@ fn a_pool_serves_as_many_selectors_as_it_says() {
     assert!(matches!(Selector::new(config(64), first.pool.clone()), Err(Error::Exhausted(_))));
     drop(more);
     assert!(Selector::new(config(64), first.pool.clone()).is_ok());
+}
+
+/// Turns at a fixed time until a frame or an end; `None` if there is neither in many of them.
+fn news(selector: &mut Selector, at: Instant) -> Option<(ConnId, Notice)> {
+    for _ in 0..1000 {
+        selector.wait(Some(at), at).unwrap();
+        while let Some((conn, _, notice)) = selector.next_notice(at) {
+            match notice {
+                Notice::Frames if selector.next_frame(conn).is_none() => {}
+                Notice::Frames | Notice::Closed(_) | Notice::Accepted => {
+                    return Some((conn, notice));
+                }
+                _ => {}
+            }
+        }
+        selector.settle(false, None, at);
+    }
+    None
+}
+
+#[test]
+fn who_stops_within_a_frame_does_not_keep_the_memory() {
+    static BYTES: [u8; 500_000] = [7; 500_000];
+    let mut selector = selector();
+    let options = ChannelOptions {
+        owner: Owner(1),
+        receive_max: 500_000,
+        receive_first: 4096,
+        max_idle: Duration::ZERO,
+        send_buffer: None,
+        receive_buffer: None,
+    };
+    let at = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (_, at) = selector.listen(at, 16, &options).unwrap();
+    let second = |n| Instant::default().after(Duration::from_secs(n));
+    let open = |selector: &mut Selector, when, sent: usize| {
+        let mut peer = std::net::TcpStream::connect(at).unwrap();
+        let Some((conn, Notice::Accepted)) = news(selector, when) else { panic!() };
+        let writes = std::thread::spawn(move || {
+            peer.write_all(&500_000u32.to_be_bytes()).unwrap();
+            // If the other end closes it, that is what is tested.
+            let _ = peer.write_all(&BYTES[..sent]);
+            peer
+        });
+        (conn, writes)
+    };
+    // There is one block of that size. The stranger has it, and sends no more.
+    let (stranger, kept) = open(&mut selector, second(1), 499_999);
+    let kept_peer = loop {
+        assert_eq!(news(&mut selector, second(1)), None);
+        if kept.is_finished() {
+            break kept.join().unwrap();
+        }
+    };
+    assert_eq!(news(&mut selector, second(1)), None);
+    let (honest, sends) = open(&mut selector, second(20), 500_000);
+    while selector.starved.is_empty() {
+        assert_eq!(news(&mut selector, second(20)), None);
+    }
+    assert_eq!(selector.next_deadline(), Some(second(30)));
+    assert_eq!(news(&mut selector, second(29)), None);
+    let ended = news(&mut selector, second(30));
+    assert_eq!(ended, Some((stranger, Notice::Closed(CloseReason::Stalled))));
+    let served = loop {
+        if let Some(served) = news(&mut selector, second(30)) {
+            break served;
+        }
+    };
+    assert_eq!(served, (honest, Notice::Frames));
+    drop((kept_peer, sends.join().unwrap()));
 }

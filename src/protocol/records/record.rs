@@ -124,6 +124,12 @@ impl<'a> Records<'a> {
         self.left
     }
 
+    /// How many bytes are left.
+    #[inline]
+    pub fn bytes_left(&self) -> usize {
+        self.rest.left()
+    }
+
     fn end(&mut self) {
         self.left = 0;
         self.rest = Reader::new(&[]);

@@ -1,4 +1,4 @@
-//! Pull: events out, one at a time, made from what their sources keep.
+//! Next event: events out, one at a time, made from what their sources keep.
 
 use super::ClientEvent;
 use super::client::Client;
@@ -20,6 +20,7 @@ impl Client {
             let event = match source {
                 Source::Ready => Some(ClientEvent::Ready { owner }),
                 Source::ClientClosed => Some(ClientEvent::Closed { owner }),
+                Source::ClientFailed => self.failure.take().map(|error| failed(owner, error)),
                 Source::Writable(i) => {
                     self.producer_owner(i).map(|owner| ClientEvent::Writable { owner })
                 }
@@ -54,13 +55,20 @@ impl Client {
     fn producer_failed(&mut self, index: u32) -> Option<ClientEvent> {
         let (_, producer) = self.producers.at_mut(index as usize)?;
         let error = producer.take_failure()?;
-        let owner = producer.owner;
-        Some(ClientEvent::Failed { owner, error, topic: None, partition: -1, offset: -1 })
+        Some(failed(producer.owner, error))
     }
 
+    /// The end of a producer, when everything else of it was told. What is still to be told comes
+    /// first, in front of the ends of others too: the client's is the last of all.
     fn producer_closed(&mut self, index: u32) -> Option<ClientEvent> {
+        if let Some(event) = self.producer_failed(index).or_else(|| self.flushed(index)) {
+            self.events.push_first(Source::ProducerClosed(index));
+            return Some(event);
+        }
         let (id, _) = self.producers.at(index as usize)?;
         let producer = self.producers.remove(id)?;
+        self.events.remove(Source::Flushed(index));
+        self.events.remove(Source::ProducerFailed(index));
         self.wants_turn = true;
         Some(ClientEvent::Closed { owner: producer.owner })
     }
@@ -106,4 +114,9 @@ impl Client {
             api_version: request.version,
         })
     }
+}
+
+/// A handle has something to report that is about no partition.
+fn failed(owner: u64, error: Error) -> ClientEvent {
+    ClientEvent::Failed { owner, error, topic: None, partition: -1, offset: -1 }
 }

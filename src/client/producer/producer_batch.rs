@@ -1,4 +1,4 @@
-//! Batch: one batch from its first record to its outcome.
+//! ProducerBatch: one batch from its first record to its outcome.
 //!
 //! Records are encoded once, into a pool block, and the host's tokens into another. When the batch
 //! is sent it is sealed: from then on the block is shared and read only, and the socket reads from
@@ -57,7 +57,7 @@ pub(in crate::client) enum Appended {
 }
 
 #[derive(Debug)]
-pub(in crate::client) struct Batch {
+pub(in crate::client) struct ProducerBatch {
     pub(in crate::client) producer: SlotId,
     pub(in crate::client) topic: TopicId,
     pub(in crate::client) partition: i32,
@@ -109,7 +109,7 @@ pub(in crate::client) struct BatchPlace {
     pub(in crate::client) expires: Instant,
 }
 
-impl Batch {
+impl ProducerBatch {
     /// An empty batch that holds `size` bytes; `None` if the pool has no memory for it.
     pub(in crate::client) fn new(
         place: BatchPlace,
@@ -119,7 +119,7 @@ impl Batch {
         let body = pool.lease(size, Priority::Records)?;
         let tokens = pool.lease(TOKEN, Priority::Records)?;
         let BatchPlace { producer, topic, partition, part, order, expires } = place;
-        Some(Batch {
+        Some(ProducerBatch {
             producer,
             topic,
             partition,
