@@ -136,6 +136,134 @@ static void with_handles(void) {
   kloop_broker_free(broker);
 }
 
+/* NULL into what makes a handle, on parents that live. */
+static void making(kloop_engine *engine, kloop_client *client) {
+  kloop_conf conf;
+  kloop_broker_conf broker_conf;
+  kloop_error err;
+  void *out = NULL;
+  CHECK_IS(kloop_conf_init(&conf, sizeof conf, KLOOP_ABI), KLOOP_OK);
+  CHECK_IS(kloop_broker_conf_init(&broker_conf, sizeof broker_conf, KLOOP_ABI), KLOOP_OK);
+  const kloop_prop fine[] = {{"bootstrap.servers", "127.0.0.1:1"}};
+  conf.props = fine;
+  conf.prop_count = 1;
+  CHECK_IS(kloop_client_new(engine, NULL, (kloop_client **)&out, &err), KLOOP_E_INVALID);
+  CHECK(err.code == KLOOP_E_INVALID && err.msg[0] != 0);
+  CHECK_IS(kloop_client_new(engine, &conf, NULL, NULL), KLOOP_E_INVALID);
+  conf.props = NULL;
+  conf.prop_count = 0;
+  CHECK_IS(kloop_producer_new(client, NULL, (kloop_producer **)&out, &err), KLOOP_E_INVALID);
+  CHECK_IS(kloop_producer_new(client, &conf, NULL, &err), KLOOP_E_INVALID);
+  CHECK_IS(kloop_consumer_new(client, NULL, (kloop_consumer **)&out, NULL), KLOOP_E_INVALID);
+  CHECK_IS(kloop_consumer_new(client, &conf, NULL, &err), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_new(engine, NULL, (kloop_broker **)&out, &err), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_new(engine, &broker_conf, NULL, &err), KLOOP_E_INVALID);
+  broker_conf.host_api_words = 2;
+  CHECK_IS(kloop_broker_new(engine, &broker_conf, (kloop_broker **)&out, &err), KLOOP_E_INVALID);
+  CHECK(out == NULL);
+}
+
+/* Properties that are NULL: all of them with a count, one's name, one's value. */
+static void properties(kloop_engine *engine, kloop_client *client) {
+  const kloop_prop bad[] = {{NULL, "1"}, {"linger.ms", NULL}};
+  kloop_conf conf;
+  kloop_broker_conf broker_conf;
+  kloop_error err;
+  void *out = NULL;
+  for (int i = -1; i < 2; i++) {
+    CHECK_IS(kloop_conf_init(&conf, sizeof conf, KLOOP_ABI), KLOOP_OK);
+    CHECK_IS(kloop_broker_conf_init(&broker_conf, sizeof broker_conf, KLOOP_ABI), KLOOP_OK);
+    conf.props = broker_conf.props = i < 0 ? NULL : &bad[i];
+    conf.prop_count = broker_conf.prop_count = 1;
+    CHECK_IS(kloop_client_new(engine, &conf, (kloop_client **)&out, &err), KLOOP_E_INVALID);
+    CHECK_IS(kloop_producer_new(client, &conf, (kloop_producer **)&out, &err), KLOOP_E_INVALID);
+    CHECK_IS(kloop_consumer_new(client, &conf, (kloop_consumer **)&out, NULL), KLOOP_E_INVALID);
+    CHECK_IS(kloop_broker_new(engine, &broker_conf, (kloop_broker **)&out, &err), KLOOP_E_INVALID);
+    CHECK(err.code == KLOOP_E_INVALID && err.msg[0] != 0);
+    CHECK(out == NULL);
+  }
+}
+
+/* NULL into what reads records, of an event that has some. */
+static void reading(kloop_engine *engine, kloop_client *client) {
+  kloop_topic topic;
+  kloop_event event;
+  kloop_cursor cursor;
+  kloop_record record;
+  kloop_header header = {{"name", 4}, {"value", 5}};
+  kloop_producer *producer = check_producer(client, NULL, 0);
+  kloop_consumer *consumer = check_consumer(client, NULL, 0);
+  CHECK_IS(kloop_client_topic(client, "read", 4, &topic), KLOOP_OK);
+  kloop_tp from = {topic, 0, KLOOP_OFFSET_EARLIEST};
+  CHECK_IS(kloop_consumer_assign(consumer, &from, 1), KLOOP_OK);
+  kloop_msg msg = check_msg(topic, "v", 1, 0);
+  msg.header_count = 1;
+  CHECK_IS(kloop_produce(producer, &msg, 1), KLOOP_E_INVALID); /* headers NULL with a count */
+  msg.headers = &header;
+  int32_t took;
+  while ((took = kloop_produce(producer, &msg, 1)) == 0) {
+    CHECK_IS(kloop_poll(engine, &event, 1, 10000000000), 1); /* until it is WRITABLE */
+    kloop_release(engine, &event.lease, 1);
+  }
+  CHECK_IS(took, 1);
+  for (event.type = 0; event.type != KLOOP_EV_RECORDS;) {
+    if (event.type != 0) kloop_release(engine, &event.lease, 1);
+    CHECK_IS(kloop_poll(engine, &event, 1, 10000000000), 1);
+  }
+  CHECK_IS(kloop_records_open(NULL, &event, &cursor), KLOOP_E_INVALID);
+  CHECK_IS(kloop_records_open(engine, NULL, &cursor), KLOOP_E_INVALID);
+  CHECK_IS(kloop_records_open(engine, &event, NULL), KLOOP_E_INVALID);
+  CHECK_IS(kloop_records_open(engine, &event, &cursor), KLOOP_OK);
+  CHECK_IS(kloop_records_read(NULL, &record, 1), KLOOP_E_INVALID);
+  CHECK_IS(kloop_records_read(&cursor, NULL, 1), KLOOP_E_INVALID);
+  CHECK_IS(kloop_records_read(&cursor, NULL, 0), 0);
+  CHECK_IS(kloop_records_read(&cursor, &record, 1), 1); /* nothing was lost by those */
+  CHECK_IS(kloop_headers_read(NULL, 0, &header, 1), KLOOP_E_INVALID);
+  CHECK_IS(kloop_headers_read(&record, 0, NULL, 1), KLOOP_E_INVALID);
+  CHECK_IS(kloop_headers_read(&record, 0, NULL, 0), 0);
+  CHECK_IS(kloop_headers_read(&record, 0, &header, 1), 1);
+  CHECK(header.key.len == 4 && header.value.len == 5);
+  kloop_release(engine, &event.lease, 1);
+  CHECK_IS(kloop_records_read(&cursor, &record, 1), KLOOP_E_STALE);
+  kloop_consumer_free(consumer);
+  kloop_producer_free(producer);
+}
+
+/* NULL into what starts a broker's threads, and into what takes their requests. */
+static void threads(kloop_broker *broker) {
+  kloop_reactor_conf conf;
+  kloop_event event;
+  kloop_error err;
+  CHECK_IS(kloop_reactor_conf_init(&conf, sizeof conf, KLOOP_ABI), KLOOP_OK);
+  CHECK_IS(kloop_broker_start(broker, NULL, &err), KLOOP_E_INVALID);
+  CHECK(err.code == KLOOP_E_INVALID && err.msg[0] != 0);
+  conf.cpu_count = 3; /* and no array of them */
+  CHECK_IS(kloop_broker_start(broker, &conf, NULL), KLOOP_E_INVALID);
+  conf.cpu_count = 0;
+  CHECK_IS(kloop_broker_take(NULL, &event, 1, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_take(broker, &event, 1, 0), KLOOP_E_INVALID); /* not started */
+  CHECK_IS(kloop_broker_start(broker, &conf, NULL), KLOOP_OK);
+  CHECK_IS(kloop_broker_take(broker, NULL, 1, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_take(broker, &event, 0, 0), KLOOP_E_INVALID);
+  CHECK_IS(kloop_broker_take(broker, &event, 1, 0), 0);
+}
+
+static void with_parents(void) {
+  char address[64];
+  kloop_engine *engine = check_engine();
+  kloop_broker *broker = check_broker(engine, address, sizeof address);
+  kloop_client *client = check_client(engine, address);
+  making(engine, client);
+  properties(engine, client);
+  reading(engine, client);
+  kloop_broker *other = check_broker(engine, address, sizeof address);
+  threads(other);
+  kloop_broker_free(other);
+  kloop_client_free(client);
+  kloop_broker_free(broker);
+  kloop_engine_free(engine);
+}
+
 /* Sizes that no machine has are refused: a table that finds no memory would end the process. */
 static void absurd_sizes(void) {
   for (int i = 0; i < 6; i++) {
@@ -158,5 +286,6 @@ int main(void) {
   without_any_handle();
   without_children();
   with_handles();
+  with_parents();
   return 0;
 }

@@ -14,6 +14,11 @@ use kloop::net::slots::SlotId;
 use kloop::properties::Properties;
 use std::time::Duration;
 
+#[test]
+fn the_counter_counts() {
+    assert_eq!(counted(|| drop(std::hint::black_box(Box::new(5)))).1, 2);
+}
+
 /// An engine with a broker, a client of it, a producer and a consumer of one topic.
 struct Loop {
     engine: Engine,

@@ -1,6 +1,9 @@
 //! House rules that no compiler checks: who may name whom, file length, first lines, names, where
 //! unsafe code may stand, and which files open with the ban on growable types.
 
+mod rust_paths;
+
+use rust_paths::{paths, tokens, without_tests};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,38 +24,75 @@ const VAGUE: [&str; 8] =
 const HARD_LIMIT: usize = 800;
 
 /// Files on the path of every record or frame: they own no growable collection.
-const HOT: [&str; 32] = [
+const HOT: [&str; 69] = [
     "src/broker/answer.rs",
     "src/broker/connections.rs",
+    "src/broker/core.rs",
     "src/broker/delayed.rs",
+    "src/broker/dispatch.rs",
+    "src/broker/events.rs",
     "src/broker/handlers/fetch.rs",
+    "src/broker/handlers/list_offsets.rs",
+    "src/broker/handlers/metadata.rs",
+    "src/broker/handlers/offset_for_leader_epoch.rs",
     "src/broker/handlers/produce.rs",
+    "src/broker/host.rs",
+    "src/broker/host_answer.rs",
+    "src/broker/log/index.rs",
+    "src/broker/log/memory.rs",
     "src/broker/log/mod.rs",
+    "src/broker/log/producer_state.rs",
     "src/broker/log/segment.rs",
+    "src/broker/log/segments.rs",
+    "src/broker/log/times.rs",
     "src/broker/partition.rs",
+    "src/broker/random.rs",
+    "src/broker/reactor/handler_pool.rs",
+    "src/broker/reactor/host_threads.rs",
+    "src/broker/reactor/mailbox.rs",
+    "src/broker/reactor/request_channel.rs",
+    "src/broker/reactor/shared.rs",
+    "src/broker/request.rs",
+    "src/broker/scratch.rs",
     "src/broker/serve.rs",
+    "src/broker/server.rs",
+    "src/broker/topics.rs",
     "src/client/consumer/fetcher.rs",
+    "src/client/consumer/scan.rs",
+    "src/client/events.rs",
     "src/client/in_flight.rs",
+    "src/client/lists.rs",
     "src/client/names.rs",
     "src/client/network_client.rs",
     "src/client/producer/accumulator.rs",
+    "src/client/producer/outcome.rs",
+    "src/client/producer/partitioner.rs",
     "src/client/producer/producer_batch.rs",
     "src/client/producer/sender.rs",
     "src/client/race.rs",
     "src/client/records.rs",
     "src/client/resolver/mod.rs",
     "src/net/channel.rs",
+    "src/net/channel_state.rs",
     "src/net/exchange.rs",
+    "src/net/list.rs",
+    "src/net/listener.rs",
     "src/net/pool/append_block.rs",
+    "src/net/pool/arena.rs",
     "src/net/pool/buddy.rs",
+    "src/net/pool/budget.rs",
     "src/net/pool/lease.rs",
     "src/net/pool/mod.rs",
     "src/net/receive.rs",
     "src/net/ring.rs",
+    "src/net/selector/channels.rs",
+    "src/net/selector/events.rs",
     "src/net/selector/mod.rs",
     "src/net/send.rs",
+    "src/net/send_queue.rs",
     "src/net/slots.rs",
     "src/net/timers.rs",
+    "src/net/waker.rs",
     "src/protocol/mod.rs",
 ];
 
@@ -80,47 +120,84 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     paths.iter().map(|p| (short(p), fs::read_to_string(p).expect("a source file"))).collect()
 }
 
-/// The code of a file without comments and without its unit tests.
-fn code(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    let lines = text[..end].lines().map(|line| match line.find("//") {
-        Some(at) => &line[..at],
-        None => line,
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 fn layer(path: &str) -> Option<&'static str> {
     let first = path.strip_prefix("src/")?.split('/').next()?;
     LAYERS.iter().find(|layer| first == **layer).copied()
+}
+
+/// The layers that a file names and may not; "everything" if it takes the root itself.
+fn wrongly_named<'a>(path: &'a str, text: &'a str) -> Vec<&'a str> {
+    let own = layer(path);
+    let allowed: &[&str] = match own {
+        Some(own) => EDGES.iter().find(|(layer, _)| *layer == own).expect("a layer").1,
+        None if path == "src/lib.rs" => return Vec::new(),
+        None => &[],
+    };
+    let code = without_tests(&tokens(text));
+    let first = |path: Vec<&'a str>| match *path.first()? {
+        "*" | "as" => Some("everything"),
+        layer if LAYERS.contains(&layer) => Some(layer),
+        _ => None,
+    };
+    let named = paths(path, &code).into_iter().filter_map(first);
+    named.filter(|layer| Some(*layer) != own && !allowed.contains(layer)).collect()
 }
 
 #[test]
 fn layers_name_only_what_they_may() {
     let mut wrong = Vec::new();
     for (path, text) in sources("src") {
-        let code = code(&text);
-        let own = layer(&path);
-        let allowed: &[&str] = match own {
-            Some(own) => EDGES.iter().find(|(layer, _)| *layer == own).expect("a layer").1,
-            None if path == "src/lib.rs" => &LAYERS,
-            None => &[],
-        };
-        for other in LAYERS {
-            let named = [
-                format!("crate::{other}::"),
-                format!("crate::{other}\n"),
-                format!("crate::{other};"),
-            ];
-            if Some(other) != own
-                && !allowed.contains(&other)
-                && named.iter().any(|name| code.contains(name))
-            {
-                wrong.push(format!("{path} names {other}"));
-            }
-        }
+        let named = wrongly_named(&path, &text);
+        wrong.extend(named.iter().map(|other| format!("{path} names {other}")));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The check of layers itself: whatever way another layer is named in, it is seen.
+#[test]
+fn the_check_of_layers_sees_every_way_of_naming() {
+    for bad in [
+        "use crate::broker::Broker;",
+        "use crate::broker;",
+        "use crate::{broker as _b};",
+        "use crate::{error::Error as _E, broker::Broker as _B};",
+        "use crate::{\n    net::{self, pool::Lease},\n    broker,\n};",
+        "use {crate::error, crate::broker::Broker};",
+        "use super::super::broker::Broker;",
+        "use super::super::{error, broker::Broker};",
+        "use self::super::super::broker::Broker;",
+        "fn f() { super::super::broker::f() }",
+        "fn f(b: &crate::broker\n::Broker) {}",
+        "pub(in crate::broker) fn f() {}",
+        "macro_rules! m { () => { $crate::broker::f() } }",
+        "mod inner { use super::super::super::broker::Broker; }",
+        "mod inner {}\nuse super::super::broker::Broker;",
+        "#[cfg(test)]\nmod tests;\nuse crate::broker::Broker;",
+        "#[cfg(test)]\nmod tests { fn f() {} }\nuse crate::broker::Broker;",
+        "const A: (char, char, &str) = ('{', '\\'', r#\"mod tests {\"#);\nuse crate::broker::Broker;",
+        "/* a /* comment */ */ use crate::broker::Broker;",
+    ] {
+        assert_eq!(wrongly_named("src/net/selector/mod.rs", bad), ["broker"], "{bad}");
+    }
+    for bad in
+        ["use crate as k;", "use crate::{self as k};", "use crate::*;", "use super::super::*;"]
+    {
+        assert_eq!(wrongly_named("src/net/selector/mod.rs", bad), ["everything"], "{bad}");
+    }
+    assert_eq!(wrongly_named("src/error.rs", "use super::net::ConnId;"), ["net"]);
+    for good in [
+        "// crate::broker::Broker",
+        "/* crate::broker /* crate::broker */ crate::broker */",
+        "const A: &str = \"\\\"crate::broker::Broker\"; const B: &str = r#\"\"crate::broker::B\"#;",
+        "#[cfg(test)]\nmod tests { use crate::broker::Broker; }",
+        "use crate::net::broker; use crate::{error::Error, net::{pool, broker::B}};",
+        "use super::broker::Broker; use super::*; use crate::error::*;",
+        "fn f<'a>(&'a self) { self.broker; broker::f(); crate::brokers::f(); pub(crate) fn g() {} }",
+        "mod inner { use super::super::broker::Broker; }",
+    ] {
+        assert!(wrongly_named("src/net/selector/mod.rs", good).is_empty(), "{good}");
+    }
+    assert!(wrongly_named("src/broker/mod.rs", "use crate::{net::ConnId, protocol};").is_empty());
 }
 
 #[test]
@@ -156,7 +233,7 @@ fn unsafe_code_stands_at_its_addresses() {
         .into_iter()
         .filter(|(path, text)| {
             !path.contains("/tests")
-                && code(text).contains("unsafe ")
+                && without_tests(&tokens(text)).contains(&"unsafe")
                 && !UNSAFE_ADDRESSES.iter().any(|at| path.starts_with(at))
         })
         .map(|(path, _)| path)
@@ -164,12 +241,31 @@ fn unsafe_code_stands_at_its_addresses() {
     assert!(wrong.is_empty(), "unsafe outside of its addresses: {wrong:#?}");
 }
 
+/// Files that ban growable types and are not listed, and the other way round.
+fn unlisted(files: &[(String, String)], listed: &[&str]) -> Vec<String> {
+    let bans = |text: &str| text.contains("deny(clippy::disallowed_types");
+    let of = |path: &str| files.iter().find(|(p, _)| p == path).is_some_and(|(_, t)| bans(t));
+    let lacks = listed.iter().filter(|path| !of(path)).map(|path| format!("{path} lacks the ban"));
+    let banning = files.iter().filter(|(_, text)| bans(text));
+    let more = banning.filter(|(path, _)| !listed.contains(&path.as_str()));
+    lacks.chain(more.map(|(path, _)| format!("{path} is not in HOT"))).collect()
+}
+
 #[test]
 fn hot_files_ban_growable_types() {
-    for path in HOT {
-        let text = fs::read_to_string(root().join(path)).expect(path);
-        assert!(text.contains("deny(clippy::disallowed_types"), "{path} lacks the ban");
-    }
+    let wrong = unlisted(&sources("src"), &HOT);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_check_of_hot_files_sees_both_ways() {
+    let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let ban = "//! A file.\n#![deny(clippy::disallowed_types, clippy::disallowed_macros)]\n";
+    let files = [file("src/a.rs", ban), file("src/b.rs", "//! A file."), file("src/c.rs", ban)];
+    assert_eq!(unlisted(&files, &["src/a.rs", "src/c.rs"]), [""; 0]);
+    let wrong = unlisted(&files, &["src/a.rs", "src/b.rs", "src/gone.rs"]);
+    let lacks = ["src/b.rs lacks the ban", "src/gone.rs lacks the ban"];
+    assert_eq!(wrong, [lacks[0], lacks[1], "src/c.rs is not in HOT"]);
 }
 
 #[test]

@@ -247,19 +247,12 @@ impl Broker {
         level: Level,
         why: &str,
     ) {
-        let mut r = Reader::new(frame);
-        let (key, version) = (r.i16().unwrap_or(-1), r.i16().unwrap_or(-1));
-        let (id, peer) = (conn.raw(), net.peer(conn));
-        let key = ApiKey(key);
-        match peer {
-            Some(peer) => self.core.logger.line(
-                level,
-                format_args!("connection {id:x} from {peer} is closed: {why} ({key} v{version})"),
-            ),
-            None => self
-                .core
-                .logger
-                .line(level, format_args!("connection {id:x} is closed: {why} ({key} v{version})")),
+        let (id, asked) = (conn.raw(), AskedFor(frame));
+        let logger = &self.core.logger;
+        match net.peer(conn) {
+            Some(peer) => logger
+                .line(level, format_args!("connection {id:x} from {peer} is closed: {why}{asked}")),
+            None => logger.line(level, format_args!("connection {id:x} is closed: {why}{asked}")),
         }
     }
 
@@ -339,6 +332,19 @@ impl Broker {
             self.release(net, conn);
         }
         Ok(())
+    }
+}
+
+/// What a frame asks for, in a log line: nothing if it is too short to say.
+struct AskedFor<'a>(&'a [u8]);
+
+impl core::fmt::Display for AskedFor<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut r = Reader::new(self.0);
+        match (r.i16(), r.i16()) {
+            (Ok(key), Ok(version)) => write!(f, " ({} v{version})", ApiKey(key)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -73,6 +73,8 @@ pub struct EngineStats {
 }
 
 /// One loop's worth of kloop. Used by one thread at a time.
+///
+#[doc = include_str!("example.md")]
 #[derive(Debug)]
 pub struct Engine {
     selector: Selector,

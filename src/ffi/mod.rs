@@ -27,6 +27,8 @@ mod reactor;
 mod records;
 mod slice;
 mod status;
+#[cfg(all(test, not(miri)))]
+mod tests;
 mod version;
 mod waker;
 

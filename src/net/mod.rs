@@ -19,6 +19,9 @@ pub mod acceptor;
 mod channel;
 mod channel_state;
 pub mod exchange;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod list;
 mod listener;
 pub mod pool;

@@ -5,7 +5,10 @@
 
 use super::varint;
 
-/// The peer's bytes are not a message of this type and version; the text names what was missing.
+/// What is said of a message that is shorter than what it announces.
+const ENDS_EARLY: Malformed = Malformed("the message ends early");
+
+/// The peer's bytes are not a message of this type and version; the text says why, for log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -30,7 +33,7 @@ macro_rules! fixed {
         #[inline]
         pub fn $name(&mut self) -> Result<$ty> {
             let Some((head, rest)) = self.rest.split_first_chunk::<$n>() else {
-                return Err(Malformed(stringify!($ty)));
+                return Err(ENDS_EARLY);
             };
             self.rest = rest;
             Ok(<$ty>::from_be_bytes(*head))
@@ -60,7 +63,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let Some((head, rest)) = self.rest.split_at_checked(n) else {
-            return Err(Malformed("fewer bytes than announced"));
+            return Err(ENDS_EARLY);
         };
         self.rest = rest;
         Ok(head)
@@ -69,7 +72,7 @@ impl<'a> Reader<'a> {
     /// Takes sixteen bytes, a Kafka UUID.
     pub fn uuid(&mut self) -> Result<[u8; 16]> {
         let Some((head, rest)) = self.rest.split_first_chunk::<16>() else {
-            return Err(Malformed("uuid"));
+            return Err(ENDS_EARLY);
         };
         self.rest = rest;
         Ok(*head)
@@ -96,7 +99,7 @@ impl<'a> Reader<'a> {
 
     #[inline(never)]
     fn long_uvarint(&mut self) -> Result<u32> {
-        let (value, n) = varint::read_u32(self.rest).ok_or(Malformed("unsigned varint"))?;
+        let (value, n) = varint::read_u32(self.rest).ok_or_else(|| no_varint(self.rest, 5))?;
         self.take(n)?;
         Ok(value)
     }
@@ -127,7 +130,7 @@ impl<'a> Reader<'a> {
 
     #[inline(never)]
     fn long_uvarlong(&mut self) -> Result<u64> {
-        let (value, n) = varint::read_u64(self.rest).ok_or(Malformed("varlong"))?;
+        let (value, n) = varint::read_u64(self.rest).ok_or_else(|| no_varint(self.rest, 10))?;
         self.take(n)?;
         Ok(value)
     }
@@ -141,7 +144,7 @@ impl<'a> Reader<'a> {
         let n = if wide { self.i32()? } else { i32::from(self.i16()?) };
         match n {
             -1 => Ok(None),
-            n if n < 0 => Err(Malformed("negative length")),
+            n if n < 0 => Err(Malformed("a length is negative")),
             n => Ok(Some(n as usize)),
         }
     }
@@ -152,7 +155,7 @@ impl<'a> Reader<'a> {
         let count = self.length(flexible, true)?;
         // Every element of every Kafka array takes at least one byte.
         if count.is_some_and(|n| n > self.rest.len()) {
-            return Err(Malformed("array count larger than the message"));
+            return Err(Malformed("an array count is larger than the message"));
         }
         Ok(count)
     }
@@ -180,7 +183,7 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             let tag = self.uvarint()?;
             if last.is_some_and(|last| tag <= last) {
-                return Err(Malformed("tags do not ascend"));
+                return Err(Malformed("the tags of tagged fields do not ascend"));
             }
             last = Some(tag);
             let size = self.uvarint()? as usize;
@@ -189,6 +192,14 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
+}
+
+/// Why what is left does not begin with a varint of at most `most` bytes: its last byte says that
+/// another follows, or it holds more than fits.
+#[cold]
+fn no_varint(rest: &[u8], most: usize) -> Malformed {
+    let cut_short = rest.len() < most && rest.iter().all(|byte| *byte >= 0x80);
+    if cut_short { ENDS_EARLY } else { Malformed("a varint is too long") }
 }
 
 #[cfg(test)]
@@ -205,6 +216,20 @@ mod tests {
         assert_eq!((r.i16(), r.u8()), (Ok(0x0102), Ok(3)));
         assert!(r.i8().is_err());
         assert_eq!(r.take(0), Ok(&[][..]));
+    }
+
+    #[test]
+    fn it_is_said_what_is_wrong() {
+        let long = Malformed("a varint is too long");
+        assert_eq!(Reader::new(&[]).i16(), Err(ENDS_EARLY));
+        assert_eq!(Reader::new(&[1; 15]).uuid(), Err(ENDS_EARLY));
+        assert_eq!(Reader::new(&[1]).take(2), Err(ENDS_EARLY));
+        assert_eq!(Reader::new(&[]).uvarint(), Err(ENDS_EARLY));
+        assert_eq!(Reader::new(&[0x80; 4]).uvarint(), Err(ENDS_EARLY));
+        assert_eq!(Reader::new(&[0x80; 5]).uvarint(), Err(long));
+        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x10]).uvarint(), Err(long));
+        assert_eq!(Reader::new(&[0x80; 9]).varlong(), Err(ENDS_EARLY));
+        assert_eq!(Reader::new(&[0x80; 10]).varlong(), Err(long));
     }
 
     #[test]

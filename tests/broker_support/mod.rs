@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub mod bad_input;
+
 use kloop::broker::{Broker, BrokerConfig, BrokerLimits};
 use kloop::logging::Logger;
 use kloop::net::pool::{Memory, PoolConfig, Term};
@@ -25,6 +27,11 @@ pub struct Host {
 impl Host {
     /// A broker on a free port of loopback.
     pub fn new(log_memory: usize) -> Host {
+        Host::with_logger(log_memory, Logger::silent())
+    }
+
+    /// The same, with the broker's and its network's log lines.
+    pub fn with_logger(log_memory: usize, logger: Logger) -> Host {
         let guaranteed = [Term { why: "frames", size: 1 << 20, blocks: 4 }];
         let memory = Memory::Map { prefault: false };
         let pool = BufferPool::new(PoolConfig {
@@ -40,12 +47,12 @@ impl Host {
             max_pieces: 1024,
             send_queue_max: 4 << 20,
             budget: TurnBudget::default(),
-            logger: Logger::silent(),
+            logger: logger.clone(),
         };
         let mut selector = Selector::new(config, pool.unwrap()).unwrap();
         let config = BrokerConfig { log_memory, ..BrokerConfig::default() };
         let limits = BrokerLimits { max_connections: 16, ..BrokerLimits::default() };
-        let broker = Broker::new(config, limits, 0, Owner(0), Logger::silent(), 5).unwrap();
+        let broker = Broker::new(config, limits, 0, Owner(0), logger, 5).unwrap();
         let options = broker.channel_options();
         let at = ([127, 0, 0, 1], 0).into();
         let (_, address) = selector.listen(at, 16, &options).unwrap();

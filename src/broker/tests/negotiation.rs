@@ -98,31 +98,34 @@ fn api_versions_look_at_the_clients_name() {
     }
 }
 
-/// D5, D6, P5: no answer to what cannot be served, and a reason in the log.
+/// D5, D6, P5, P25 (Fetch with topic ids only): no answer to what cannot be served, and a reason in the log.
 #[test]
 fn what_is_not_served_ends_the_connection() {
     let empty = |_: &mut Writer<'_>| {};
     let metadata = |version| frame(ApiKey::METADATA, version, 1, |w| w.i32(0));
     for (bytes, why) in [
-        (vec![], "i16"),
-        (vec![0, 18], "i16"),
-        (vec![0, 18, 0, 0, 0, 0, 0], "i32"),
-        (vec![0, 18, 0, 0, 0, 0, 0, 1, 0, 9, b'x'], "fewer bytes"),
+        (vec![], "the message ends early"),
+        (vec![0, 18], "the message ends early"),
+        (vec![0, 18, 0, 0, 0, 0, 0], "the message ends early"),
+        (vec![0, 18, 0, 0, 0, 0, 0, 1, 0, 9, b'x'], "the message ends early"),
         (vec![0, 18, 0, 0, 0, 0, 0, 1, 0, 1, 0xff], "UTF-8"),
         (vec![0x7f, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff], "not known"),
         (vec![0xff, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff], "not known"),
         // D12: the only header without a client id.
         (vec![0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], "not known"),
-        (metadata(14), "version"),
-        (metadata(-1), "version"),
-        (frame(ApiKey::PRODUCE, 2, 1, empty), "version"),
-        (frame(ApiKey::PRODUCE, 12, 1, empty), "version"),
-        (frame(ApiKey::FETCH, 3, 1, empty), "version"),
-        (frame(ApiKey::API_VERSIONS, -1, 1, empty), "version"),
+        (metadata(14), "the version is not served"),
+        (metadata(-1), "the version is not served"),
+        (frame(ApiKey::PRODUCE, 2, 1, empty), "the version is not served"),
+        (frame(ApiKey::PRODUCE, 12, 1, empty), "the version is not served"),
+        (frame(ApiKey::FETCH, 3, 1, empty), "the version is not served"),
+        (frame(ApiKey::FETCH, 13, 1, empty), "the version is not served"),
+        (frame(ApiKey::LIST_OFFSETS, 8, 1, empty), "the version is not served"),
+        (frame(ApiKey::API_VERSIONS, -1, 1, empty), "the version is not served"),
         (frame(ApiKey::FIND_COORDINATOR, 2, 1, empty), "API is not served"),
         (frame(ApiKey::SASL_HANDSHAKE, 1, 1, empty), "API is not served"),
         // A header and no body.
-        (frame(ApiKey::METADATA, 12, 1, empty), "varint"),
+        (frame(ApiKey::METADATA, 12, 1, empty), "the message ends early"),
+        (frame(ApiKey::METADATA, 12, 1, |w| w.bytes(&[0xff; 6])), "a varint is too long"),
     ] {
         let mut rig = Rig::new();
         let conn = rig.connect();
@@ -130,6 +133,7 @@ fn what_is_not_served_ends_the_connection() {
         rig.assert_closed(conn, why);
         assert_eq!(rig.broker.stats().connections, 0);
         assert_eq!(rig.broker.stats().refused, 1, "{bytes:?}");
+        assert!(!rig.logged("v-1") || bytes.len() >= 4, "{:?}", rig.lines.lock());
     }
 }
 

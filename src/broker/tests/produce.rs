@@ -73,6 +73,38 @@ fn one_batch_of_the_only_format() {
     assert!(rig.produce_as(conn, 7, -1, "t", 0, Some(&zstd)).unwrap().error.is_ok());
 }
 
+/// P18: no topic has a codec of its own, so nothing is ever recompressed: any codec goes into the log
+/// and comes out as it came.
+#[test]
+fn every_codec_stays_as_it_came() {
+    let mut rig = Rig::new();
+    let conn = rig.connect();
+    for codec in ["none", "uncompressed", "gzip", "snappy", "lz4", "zstd", "Producer"] {
+        let code = rig.create_with(conn, "own", 1, &[("compression.type", codec)]);
+        assert_eq!(code, ErrorCode::INVALID_CONFIG, "{codec}");
+    }
+    let code = rig.create_with(conn, "t", 1, &[("compression.type", "producer")]);
+    assert!(code.is_ok());
+    let mut offset = 0;
+    for codec in [
+        Compression::None,
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ] {
+        let attributes = Attributes(0).with_compression(codec);
+        let sent = batch_of(2, 20, &Seal { attributes, ..Seal::default() });
+        assert!(rig.produce(conn, "t", 0, &sent).error.is_ok());
+        let fetched = rig.fetch(conn, "t", 0, offset);
+        let got = BatchView::parse(&fetched.records).unwrap();
+        assert_eq!((got.base_offset(), got.attributes().compression()), (offset, Some(codec)));
+        // All but the offset and the leader's epoch in front, which no checksum covers.
+        assert_eq!(got.bytes()[at::MAGIC_AT..], sent[at::MAGIC_AT..]);
+        offset += 2;
+    }
+}
+
 /// P15: the checksum, and the form.
 #[test]
 fn damaged_batches_are_refused() {

@@ -6,7 +6,7 @@ use crate::broker::log::Take;
 use crate::broker::partition::{Append, Partition};
 use crate::net::SharedLease;
 use crate::protocol::records::BatchView;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 
 fn is_shared<T: Send + Sync>() {}
 fn is_sent<T: Send>() {}
@@ -23,9 +23,9 @@ fn read(partition: &Partition, offset: i64, views: &mut [Option<SharedLease>]) -
 }
 
 /// Reads from each partition's start until it is told to stop, and checks that what it gets is whole
-/// and without a gap; how many batches that were.
-fn read_along(partitions: &[Arc<Partition>], stop: &AtomicBool) -> usize {
-    let (mut batches, mut views) = (0, vec![None; 8]);
+/// and without a gap; counts the batches.
+fn read_along(partitions: &[Arc<Partition>], stop: &AtomicBool, batches: &AtomicUsize) {
+    let mut views = vec![None; 8];
     while !stop.load(Ordering::Acquire) {
         for partition in partitions {
             let start = partition.read(|log| log.start_offset()).unwrap();
@@ -36,12 +36,11 @@ fn read_along(partitions: &[Arc<Partition>], stop: &AtomicBool) -> usize {
                     assert_eq!(batch.base_offset(), expected);
                     assert!(batch.verify_crc());
                     expected = batch.next_offset();
-                    batches += 1;
+                    batches.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
     }
-    batches
 }
 
 /// Appends race with the deletion of their partition: what they opened goes, whoever was first.
@@ -73,7 +72,8 @@ fn a_deletion_between_an_appends_steps_leaks_nothing() {
 }
 
 /// Writers, readers and somebody who deletes topics, with far less memory than is written: nobody
-/// waits for ever, each batch has its own offsets, and what is read is what was written.
+/// waits for ever, each batch has its own offsets, and what is read is what was written. Writers go on
+/// until the others have had their turns, however the machine spreads them.
 #[test]
 fn writers_readers_and_evictions() {
     const PER_WRITER: usize = 1500;
@@ -85,6 +85,8 @@ fn writers_readers_and_evictions() {
     };
     let topic = create("t");
     let done = AtomicBool::new(false);
+    let (read, deleted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let met = || read.load(Ordering::Relaxed) > 0 && deleted.load(Ordering::Relaxed) > 0;
     let bytes = batch_of(3, 900, &Seal::default());
     let write = |partition: &Arc<Partition>| loop {
         match partition.append(&core, &BatchView::parse(&bytes).unwrap(), None) {
@@ -97,39 +99,37 @@ fn writers_readers_and_evictions() {
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
             .map(|writer| {
-                let (topic, write) = (&topic, &write);
+                let (topic, write, met) = (&topic, &write, &met);
                 scope.spawn(move || {
                     let mut offsets = vec![];
-                    for i in 0..PER_WRITER {
-                        let partition = &topic.partitions[(writer + i) % 3];
+                    while offsets.len() < PER_WRITER || !met() {
+                        let partition = &topic.partitions[(writer + offsets.len()) % 3];
                         offsets.push((partition.number, write(partition).unwrap()));
                     }
                     offsets
                 })
             })
             .collect();
-        let reader = scope.spawn(|| read_along(&topic.partitions, &done));
-        let deleter = scope.spawn(|| {
-            let mut rounds = 0;
+        scope.spawn(|| read_along(&topic.partitions, &done, &read));
+        scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
                 let other = create("other");
-                write(&other.partitions[rounds % 3]);
+                write(&other.partitions[deleted.load(Ordering::Relaxed) % 3]);
                 assert!(core.topics.remove(&other));
                 other.partitions.iter().for_each(|partition| partition.delete(&core));
                 core.topics.release(&other);
                 core.memory.forget_gone();
                 assert_eq!(write(&other.partitions[0]), None);
-                rounds += 1;
+                deleted.fetch_add(1, Ordering::Relaxed);
             }
-            rounds
         });
         let mut offsets: Vec<_> = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
         done.store(true, Ordering::Release);
-        assert!(reader.join().unwrap() > 0 && deleter.join().unwrap() > 0);
         offsets.sort_unstable();
-        for (i, (number, offset)) in offsets.iter().enumerate() {
-            let expected = (i / PER_WRITER, (i % PER_WRITER) as i64 * 3);
-            assert_eq!((*number as usize, *offset), expected);
+        let mut next = [0; 3];
+        for (number, offset) in offsets {
+            assert_eq!(offset, next[number as usize], "in partition {number}");
+            next[number as usize] += 3;
         }
     });
     assert!(core.memory.evicted() > 0);

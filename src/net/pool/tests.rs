@@ -264,12 +264,36 @@ fn lend(
     unsafe { CallerMemory::new(start, len, release) }
 }
 
+/// How many bytes of a lease's pages are in memory.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[expect(unsafe_code, reason = "mincore is asked about an address")]
+fn resident(lease: &Lease) -> usize {
+    const PAGE: usize = 4096;
+    let from = lease.as_ptr() as usize / PAGE * PAGE;
+    let mut pages = vec![0u8; (lease.as_ptr() as usize + lease.len() - from).div_ceil(PAGE)];
+    let start = from as *mut libc::c_void;
+    // SAFETY: it reads no memory, and there is a byte of room for each page it tells of.
+    let code = unsafe { libc::mincore(start, pages.len() * PAGE, pages.as_mut_ptr().cast()) };
+    assert_eq!(code, 0, "pages of other than {PAGE} bytes");
+    pages.iter().filter(|page| **page & 1 != 0).count() * PAGE
+}
+
 #[test]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn prefault_touches_and_the_default_does_not() {
-    let memory = Memory::Map { prefault: true };
-    let config = PoolConfig { guaranteed: &[], shared: 1 << 20, control_blocks: 0, memory };
-    let pool = BufferPool::new(config).unwrap();
-    assert!(pool.lease(1, Priority::Data).unwrap().iter().all(|b| *b == 0));
+    for prefault in [true, false] {
+        let memory = Memory::Map { prefault };
+        let config = PoolConfig { guaranteed: &[], shared: LARGE, control_blocks: 0, memory };
+        let pool = BufferPool::new(config).unwrap();
+        let lease = pool.lease(LARGE / 2, Priority::Data).unwrap();
+        let there = resident(&lease);
+        if prefault {
+            assert!(there >= lease.len(), "{there} bytes of {}", lease.len());
+        } else {
+            assert!(there <= lease.len() / 16, "{there} bytes of {}", lease.len());
+        }
+        assert!(lease.iter().all(|b| *b == 0));
+    }
 }
 
 #[test]
