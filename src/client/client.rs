@@ -4,11 +4,11 @@ use super::config::{ClientConfig, ClientLimits};
 use super::consumer::{Assignments, Consumer};
 use super::events::{Events, Source};
 use super::in_flight::{InFlightRequest, Purpose};
-use super::lanes::LaneId;
 use super::metadata::Metadata;
 use super::metadata_refresh::MetadataRefresh;
 use super::network_client::NetworkClient;
-use super::node_state::LaneState;
+use super::node_connections::NodeConnectionId;
+use super::node_state::ConnectionState;
 use super::producer::{Batches, Producer};
 use super::random::Random;
 use super::requests::RawRequests;
@@ -50,7 +50,7 @@ pub struct Client {
     /// Why the client's last failed lookup failed, until that is told.
     pub(super) failure: Option<Error>,
     /// The first metadata was told of.
-    ready: bool,
+    pub(super) ready: bool,
     closing: bool,
     /// The event of its end was made.
     closed: bool,
@@ -114,28 +114,34 @@ impl Client {
         if let Notice::Answered(exchange) = notice {
             return self.on_name_answer(net, exchange, now.at);
         }
-        let Some(lane) = self.cluster.lane_of(conn) else { return };
+        let Some(connection) = self.cluster.connection_of(conn) else { return };
         match notice {
-            Notice::Connected => self.cluster.connected(net, lane, conn, now.at),
-            Notice::Frames => self.on_frames(net, lane, conn, now),
+            Notice::Connected => self.cluster.connected(net, connection, conn, now.at),
+            Notice::Frames => self.on_frames(net, connection, conn, now),
             Notice::Sent(token) => {
-                if let Some(request) = self.cluster.written(lane, token) {
-                    self.on_produce_written(lane, &request, now.at);
+                if let Some(request) = self.cluster.written(connection, token) {
+                    self.on_produce_written(connection, &request, now.at);
                 }
             }
-            Notice::Closed(reason) => self.on_closed(net, lane, conn, reason, now.at),
+            Notice::Closed(reason) => self.on_closed(net, connection, conn, reason, now.at),
             // Room for sends is looked at in every turn; the client does not listen.
             Notice::Drained | Notice::Accepted | Notice::Answered(_) => {}
         }
     }
 
-    fn on_frames<N: Selectable>(&mut self, net: &mut N, lane: LaneId, conn: ConnId, now: Moment) {
+    fn on_frames<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        connection: NodeConnectionId,
+        conn: ConnId,
+        now: Moment,
+    ) {
         // An answer may end the connection, and with it what follows.
-        while self.cluster.conn(lane) == Some(conn) {
+        while self.cluster.conn(connection) == Some(conn) {
             let Some(frame) = net.next_frame(conn) else { return };
-            if let Err(why) = self.on_answer(net, lane, &frame, now.at) {
-                self.log(Level::Warn, format_args!("{}: {why}", self.peer_name(lane)));
-                self.give_up_lane(net, lane, ErrorCode::NETWORK_EXCEPTION, now.at);
+            if let Err(why) = self.on_answer(net, connection, &frame, now.at) {
+                self.log(Level::Warn, format_args!("{}: {why}", self.peer_name(connection)));
+                self.give_up_connection(net, connection, ErrorCode::NETWORK_EXCEPTION, now.at);
             }
         }
     }
@@ -143,79 +149,81 @@ impl Client {
     fn on_answer<N: Selectable>(
         &mut self,
         net: &mut N,
-        lane: LaneId,
+        connection: NodeConnectionId,
         frame: &SharedLease,
         now: Instant,
     ) -> Result<(), &'static str> {
-        let (request, at) = self.cluster.answer(lane, frame)?;
+        let (request, at) = self.cluster.answer(connection, frame)?;
         let body = frame.get(at..).unwrap_or(&[]);
         let (key, version) = (request.key, request.version);
         let throttle = match request.purpose {
             Purpose::ApiVersions => {
-                self.cluster.learn(net, lane, body, version, now)?;
+                self.cluster.learn(net, connection, body, version, now)?;
                 0
             }
             Purpose::Metadata => self.on_metadata(body, version, now)?,
             Purpose::ProducerId(producer) => self.on_producer_id(producer, body, version, now)?,
-            Purpose::Produce { .. } => self.on_produce(lane, &request, body, now)?,
-            Purpose::Offsets(consumer) => self.on_offsets(lane, consumer, body, version, now)?,
+            Purpose::Produce { .. } => self.on_produce(connection, &request, body, now)?,
+            Purpose::Offsets(consumer) => {
+                self.on_offsets(connection, consumer, body, version, now)?
+            }
             Purpose::Fetch(consumer) => {
                 let body = frame.slice(at..frame.len());
-                self.on_fetch(lane, consumer, &body, version, now)?
+                self.on_fetch(connection, consumer, &body, version, now)?
             }
             Purpose::Raw(id) => {
                 self.on_raw_answer(id, frame.slice(at..frame.len()));
                 0
             }
         };
-        self.cluster.throttle(lane, key, version, throttle, now);
+        self.cluster.throttle(connection, key, version, throttle, now);
         Ok(())
     }
 
     fn on_closed<N: Selectable>(
         &mut self,
         net: &mut N,
-        lane: LaneId,
+        connection: NodeConnectionId,
         conn: ConnId,
         reason: CloseReason,
         now: Instant,
     ) {
-        if self.cluster.state(lane) == LaneState::Connecting {
-            if !self.cluster.attempt_failed(net, lane, conn, reason.text(), now) {
-                self.lane_down(lane, false, ErrorCode::NETWORK_EXCEPTION, false, now);
+        if self.cluster.state(connection) == ConnectionState::Connecting {
+            if !self.cluster.attempt_failed(net, connection, conn, reason.text(), now) {
+                self.connection_lost(connection, false, ErrorCode::NETWORK_EXCEPTION, false, now);
             }
             return;
         }
         let quiet = reason == CloseReason::Idle;
         let level = if quiet { Level::Debug } else { Level::Warn };
-        self.log(level, format_args!("{}: {}", self.peer_name(lane), reason.text()));
+        self.log(level, format_args!("{}: {}", self.peer_name(connection), reason.text()));
         let too_large = matches!(reason, CloseReason::TooLarge(_));
-        self.lane_down(lane, quiet, ErrorCode::NETWORK_EXCEPTION, too_large, now);
+        self.connection_lost(connection, quiet, ErrorCode::NETWORK_EXCEPTION, too_large, now);
     }
 
     /// Closes a connection that cannot be trusted or took too long; its requests fail with `code`.
-    fn give_up_lane<N: Selectable>(
+    fn give_up_connection<N: Selectable>(
         &mut self,
         net: &mut N,
-        lane: LaneId,
+        connection: NodeConnectionId,
         code: ErrorCode,
         now: Instant,
     ) {
-        self.cluster.close_lane(net, lane);
-        self.lane_down(lane, false, code, false, now);
+        self.cluster.close_connection(net, connection);
+        self.connection_lost(connection, false, code, false, now);
     }
 
-    pub(super) fn lane_down(
+    pub(super) fn connection_lost(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         quiet: bool,
         code: ErrorCode,
         too_large: bool,
         now: Instant,
     ) {
-        self.cluster.disconnected(lane, quiet, now);
-        while let Some((request, answered)) = self.cluster.pop_lost(lane) {
-            self.lost(lane, &request, code, answered, too_large, now);
+        self.cluster.disconnected(connection, quiet, now);
+        while let Some((request, answered)) = self.cluster.pop_lost(connection) {
+            self.lost(connection, &request, code, answered, too_large, now);
         }
         if !quiet {
             self.refresh.need();
@@ -226,7 +234,7 @@ impl Client {
     /// A request will not be answered.
     fn lost(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         request: &InFlightRequest,
         code: ErrorCode,
         answered: bool,
@@ -237,9 +245,11 @@ impl Client {
             Purpose::ApiVersions => {}
             Purpose::Metadata => self.refresh.failed(self.cluster.config(), now),
             Purpose::ProducerId(producer) => self.producer_id_failed(producer, now),
-            Purpose::Produce { .. } => self.on_produce_lost(lane, request, code, answered, now),
-            Purpose::Offsets(consumer) => self.offsets_over(lane, consumer, now),
-            Purpose::Fetch(consumer) => self.fetch_over(lane, consumer, too_large, now),
+            Purpose::Produce { .. } => {
+                self.on_produce_lost(connection, request, code, answered, now)
+            }
+            Purpose::Offsets(consumer) => self.offsets_over(connection, consumer, now),
+            Purpose::Fetch(consumer) => self.fetch_over(connection, consumer, too_large, now),
             Purpose::Raw(id) => self.on_raw_lost(id, code, too_large),
         }
     }
@@ -280,27 +290,39 @@ impl Client {
     /// Connections to nodes that are at another address now are closed.
     fn give_up_moved<N: Selectable>(&mut self, net: &mut N, now: Instant) {
         while let Some(node) = self.cluster.take_moved() {
-            for lane in self.cluster.lanes_of(node) {
-                if self.cluster.state(lane) != LaneState::Disconnected {
-                    self.cluster.close_lane(net, lane);
-                    self.lane_down(lane, true, ErrorCode::NETWORK_EXCEPTION, false, now);
+            for connection in self.cluster.connections_of(node) {
+                if self.cluster.state(connection) != ConnectionState::Disconnected {
+                    self.cluster.close_connection(net, connection);
+                    self.connection_lost(
+                        connection,
+                        true,
+                        ErrorCode::NETWORK_EXCEPTION,
+                        false,
+                        now,
+                    );
                 }
             }
         }
     }
 
     fn run_timers<N: Selectable>(&mut self, net: &mut N, now: Moment) {
-        while let Some(lane) = self.cluster.pop_due(now.at) {
-            if self.cluster.state(lane) == LaneState::Connecting {
-                if !self.cluster.race_due(net, lane, now.at) {
-                    self.lane_down(lane, false, ErrorCode::REQUEST_TIMED_OUT, false, now.at);
+        while let Some(connection) = self.cluster.pop_due(now.at) {
+            if self.cluster.state(connection) == ConnectionState::Connecting {
+                if !self.cluster.race_due(net, connection, now.at) {
+                    self.connection_lost(
+                        connection,
+                        false,
+                        ErrorCode::REQUEST_TIMED_OUT,
+                        false,
+                        now.at,
+                    );
                 }
                 continue;
             }
-            let name = self.peer_name(lane);
+            let name = self.peer_name(connection);
             self.log(Level::Warn, format_args!("{name}: a request took too long"));
             self.cluster.stats.request_timeouts += 1;
-            self.give_up_lane(net, lane, ErrorCode::REQUEST_TIMED_OUT, now.at);
+            self.give_up_connection(net, connection, ErrorCode::REQUEST_TIMED_OUT, now.at);
         }
         self.cluster.run_resolver_timers(now.at);
         while let Some(batch) = self.batches.timers.pop_due(now.at) {
@@ -334,26 +356,6 @@ impl Client {
     /// Whether a call left work for [`Client::turn`].
     pub fn wants_turn(&self) -> bool {
         self.wants_turn
-    }
-
-    /// Metadata came: whoever waited for it goes on.
-    pub(super) fn metadata_changed(&mut self, now: Instant) {
-        if !self.ready {
-            self.ready = true;
-            self.events.push(Source::Ready);
-        }
-        self.leaders_changed();
-        self.tell_topics_known();
-        self.bind_assigned(now);
-    }
-
-    /// Partitions whose leader changed move to its lists.
-    pub(super) fn leaders_changed(&mut self) {
-        while let Some(part) = self.metadata.pop_changed() {
-            self.leader_changed_for_producers(part);
-            self.leader_changed_for_consumers(part);
-        }
-        self.wants_turn = true;
     }
 
     /// The id of a topic name; the first call for a name asks the cluster about it, which creates
@@ -421,9 +423,9 @@ impl Client {
             return;
         }
         self.closed = true;
-        while let Some(lane) = self.cluster.any_open() {
-            self.cluster.close_lane(net, lane);
-            self.lane_down(lane, true, ErrorCode::NETWORK_EXCEPTION, false, now);
+        while let Some(connection) = self.cluster.any_open() {
+            self.cluster.close_connection(net, connection);
+            self.connection_lost(connection, true, ErrorCode::NETWORK_EXCEPTION, false, now);
         }
         self.cluster.end_lookups(net, now);
         self.events.remove(Source::ClientFailed);
@@ -434,8 +436,9 @@ impl Client {
     /// Whether a connection is not established yet.
     #[cfg(test)]
     pub(super) fn is_connecting(&self, conn: ConnId) -> bool {
-        let state = self.cluster.lane_of(conn).map(|lane| self.cluster.state(lane));
-        state == Some(LaneState::Connecting)
+        let state =
+            self.cluster.connection_of(conn).map(|connection| self.cluster.state(connection));
+        state == Some(ConnectionState::Connecting)
     }
 
     /// Counters and gauges.
@@ -459,8 +462,9 @@ impl Client {
     }
 
     /// What a log line calls the other end of a connection.
-    fn peer_name(&self, lane: LaneId) -> PeerName {
-        let node = self.cluster.node(lane.node()).map(|node| (node.id, node.addresses.current()));
+    fn peer_name(&self, connection: NodeConnectionId) -> PeerName {
+        let node =
+            self.cluster.node(connection.node()).map(|node| (node.id, node.addresses.current()));
         PeerName(node)
     }
 }

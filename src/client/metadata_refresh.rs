@@ -2,10 +2,11 @@
 
 use super::client::Client;
 use super::config::ClientConfig;
+use super::events::Source;
 use super::in_flight::Purpose;
-use super::lanes::LaneId;
 use super::metadata::TopicState;
 use super::network_client::NotSent;
+use super::node_connections::NodeConnectionId;
 use super::nodes::Choice;
 use super::random::Random;
 use crate::logging::Level;
@@ -120,14 +121,19 @@ impl Client {
             self.cluster.seed();
         }
         match self.cluster.least_loaded(net, now) {
-            Choice::Ready(lane) => self.ask_metadata(net, lane, now),
+            Choice::Ready(connection) => self.ask_metadata(net, connection, now),
             Choice::Wait => {}
             Choice::Backoff(at) => self.cluster.wake_at(at),
         }
     }
 
-    fn ask_metadata<N: Selectable>(&mut self, net: &mut N, lane: LaneId, now: Instant) {
-        let Some(version) = self.cluster.version(lane, ApiKey::METADATA) else {
+    fn ask_metadata<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        connection: NodeConnectionId,
+        now: Instant,
+    ) {
+        let Some(version) = self.cluster.version(connection, ApiKey::METADATA) else {
             self.log(Level::Error, format_args!("the broker serves no version of Metadata"));
             self.refresh.failed(self.cluster.config(), now);
             return;
@@ -146,8 +152,15 @@ impl Client {
             ..Default::default()
         };
         let key = ApiKey::METADATA;
-        let sent =
-            self.cluster.send_message(net, lane, key, version, Purpose::Metadata, &request, now);
+        let sent = self.cluster.send_message(
+            net,
+            connection,
+            key,
+            version,
+            Purpose::Metadata,
+            &request,
+            now,
+        );
         match sent {
             Ok(()) => {
                 self.metadata.set_asked();
@@ -213,5 +226,25 @@ impl Client {
         self.stats.metadata_updates += 1;
         self.metadata_changed(now);
         Ok(answer.throttle_time_ms)
+    }
+
+    /// Metadata came: whoever waited for it goes on.
+    pub(super) fn metadata_changed(&mut self, now: Instant) {
+        if !self.ready {
+            self.ready = true;
+            self.events.push(Source::Ready);
+        }
+        self.leaders_changed();
+        self.tell_topics_known();
+        self.bind_assigned(now);
+    }
+
+    /// Partitions whose leader changed move to its lists.
+    pub(super) fn leaders_changed(&mut self) {
+        while let Some(part) = self.metadata.pop_changed() {
+            self.leader_changed_for_producers(part);
+            self.leader_changed_for_consumers(part);
+        }
+        self.wants_turn = true;
     }
 }

@@ -8,9 +8,9 @@
 use super::client::Client;
 use super::events::Source;
 use super::host::Addresses;
-use super::lanes::LaneId;
 use super::network_client::{NetworkClient, Node};
-use super::node_state::LaneState;
+use super::node_connections::NodeConnectionId;
+use super::node_state::ConnectionState;
 use super::resolver::{ANSWER_GRACE, Answers, Outcome, PATIENT_GRACE, Step, Unresolved};
 use crate::error::Error;
 use crate::logging::Level;
@@ -149,9 +149,9 @@ impl NetworkClient {
             node.addresses.len()
         );
         self.logger.line(Level::Debug, text);
-        for lane in self.lanes_of(place) {
-            if self.state(lane) == LaneState::Resolving {
-                self.start_race(net, lane, now);
+        for connection in self.connections_of(place) {
+            if self.state(connection) == ConnectionState::Resolving {
+                self.start_race(net, connection, now);
             }
         }
     }
@@ -171,8 +171,9 @@ impl NetworkClient {
     }
 
     /// A connection of this node that waits for its addresses.
-    fn waits_for_name(&self, node: u32) -> Option<LaneId> {
-        self.lanes_of(node).find(|lane| self.state(*lane) == LaneState::Resolving)
+    fn waits_for_name(&self, node: u32) -> Option<NodeConnectionId> {
+        self.connections_of(node)
+            .find(|connection| self.state(*connection) == ConnectionState::Resolving)
     }
 }
 
@@ -202,8 +203,14 @@ impl Client {
                 Ok(answers) => self.cluster.resolved(net, user, &answers, now),
                 Err(why) => {
                     self.cluster.say_unresolved(user, why);
-                    while let Some(lane) = self.cluster.waits_for_name(user) {
-                        self.lane_down(lane, false, ErrorCode::NETWORK_EXCEPTION, false, now);
+                    while let Some(connection) = self.cluster.waits_for_name(user) {
+                        self.connection_lost(
+                            connection,
+                            false,
+                            ErrorCode::NETWORK_EXCEPTION,
+                            false,
+                            now,
+                        );
                     }
                 }
             }

@@ -1,15 +1,17 @@
 //! NetworkClient: the nodes and their connections. It connects, asks what a broker speaks, sends a
 //! request, matches its answer and tells what ran out of time.
 //!
-//! A node has several connections: see [`super::lanes`].
+//! A node has several connections: see [`super::node_connections`].
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::config::{ClientConfig, ClientLimits};
 use super::host::{Addresses, Endpoint};
 use super::in_flight::{InFlightRequest, Purpose, token_of};
-use super::lanes::{Lane, LaneId, LaneKind, lanes_per_node};
 use super::names::Naming;
-use super::node_state::LaneState;
+use super::node_connections::{
+    ConnectionKind, NodeConnection, NodeConnectionId, connections_per_node,
+};
+use super::node_state::ConnectionState;
 use super::node_versions::{NodeVersions, first_client_throttled, spoken};
 use super::random::Random;
 use super::resolver::{Resolver, Unresolved};
@@ -98,17 +100,17 @@ pub(super) struct NetworkClient {
     pub(super) nodes: Box<[Node]>,
     /// What each node speaks.
     pub(super) versions: Box<[NodeVersions]>,
-    pub(super) lanes: Box<[Lane]>,
+    pub(super) connections: Box<[NodeConnection]>,
     pub(super) per_node: u32,
     /// Places in use lie below it.
     pub(super) used: usize,
-    /// By a connection's index, folded: the lane that last had it. A hint, checked on use.
+    /// By a connection's index, folded: the connection that last had it. A hint, checked on use.
     pub(super) hints: Box<[u32]>,
-    /// Per lane: the setup deadline, or that of the first request to run out of time.
+    /// Per connection: the setup deadline, or that of the first request to run out of time.
     pub(super) timers: Timers,
     /// When to look again at what was refused for a matter of time.
     wake: Instant,
-    /// Lanes that have not asked yet what their broker speaks.
+    /// NodeConnections that have not asked yet what their broker speaks.
     pub(super) unasked: u32,
     pub(super) config: ClientConfig,
     pub(super) options: ChannelOptions,
@@ -131,12 +133,13 @@ impl NetworkClient {
         logger: Logger,
         seed: u64,
     ) -> Self {
-        let per_node = lanes_per_node(limits.max_consumers);
-        let lanes = limits.max_nodes * per_node;
+        let per_node = connections_per_node(limits.max_consumers);
+        let connections = limits.max_nodes * per_node;
         // A consumer has one fetch under way; its place may be used again before that is over.
-        let shared = LaneId::new(0, LaneKind::Fetch(0), per_node as u32).index();
-        let capacity =
-            |lane: usize| if lane % per_node < shared { limits.max_in_flight } else { 4 };
+        let shared = NodeConnectionId::new(0, ConnectionKind::Fetch(0), per_node as u32).index();
+        let capacity = |connection: usize| {
+            if connection % per_node < shared { limits.max_in_flight } else { 4 }
+        };
         let options = ChannelOptions {
             owner,
             receive_max,
@@ -149,11 +152,13 @@ impl NetworkClient {
         NetworkClient {
             nodes: (0..limits.max_nodes).map(|_| Node::free()).collect(),
             versions: (0..limits.max_nodes).map(|_| NodeVersions::new()).collect(),
-            lanes: (0..lanes).map(|lane| Lane::new(capacity(lane))).collect(),
+            connections: (0..connections)
+                .map(|connection| NodeConnection::new(capacity(connection)))
+                .collect(),
             per_node: per_node as u32,
             used: 0,
-            hints: core::iter::repeat_n(0, (lanes * 2).next_power_of_two()).collect(),
-            timers: Timers::new(lanes),
+            hints: core::iter::repeat_n(0, (connections * 2).next_power_of_two()).collect(),
+            timers: Timers::new(connections),
             wake: Instant::FAR,
             unasked: 0,
             config,
@@ -198,83 +203,101 @@ impl NetworkClient {
         self.wake_at(now.after(AGAIN));
     }
 
-    pub(super) fn lane(&self, lane: LaneId) -> Option<&Lane> {
-        self.lanes.get(lane.index())
+    pub(super) fn connection(&self, connection: NodeConnectionId) -> Option<&NodeConnection> {
+        self.connections.get(connection.index())
     }
 
-    pub(super) fn lane_mut(&mut self, lane: LaneId) -> Option<&mut Lane> {
-        self.lanes.get_mut(lane.index())
+    pub(super) fn connection_mut(
+        &mut self,
+        connection: NodeConnectionId,
+    ) -> Option<&mut NodeConnection> {
+        self.connections.get_mut(connection.index())
     }
 
-    pub(super) fn state(&self, lane: LaneId) -> LaneState {
-        self.lane(lane).map_or(LaneState::Disconnected, |lane| lane.state)
+    pub(super) fn state(&self, connection: NodeConnectionId) -> ConnectionState {
+        self.connection(connection)
+            .map_or(ConnectionState::Disconnected, |connection| connection.state)
     }
 
-    pub(super) fn conn(&self, lane: LaneId) -> Option<ConnId> {
-        self.lane(lane).and_then(|lane| lane.conn)
+    pub(super) fn conn(&self, connection: NodeConnectionId) -> Option<ConnId> {
+        self.connection(connection).and_then(|connection| connection.conn)
     }
 
-    /// The lane of a connection.
-    pub(super) fn lane_of(&self, conn: ConnId) -> Option<LaneId> {
+    /// The connection of a connection.
+    pub(super) fn connection_of(&self, conn: ConnId) -> Option<NodeConnectionId> {
         let hint = self.hints.get(conn.index() & (self.hints.len() - 1)).copied().unwrap_or(0);
-        let is = |lane: &Lane| lane.has(conn);
-        if self.lanes.get(hint as usize).is_some_and(is) {
-            return Some(LaneId::at(hint as usize, self.per_node));
+        let is = |connection: &NodeConnection| connection.has(conn);
+        if self.connections.get(hint as usize).is_some_and(is) {
+            return Some(NodeConnectionId::at(hint as usize, self.per_node));
         }
-        self.used_lanes().iter().position(is).map(|lane| LaneId::at(lane, self.per_node))
+        self.used_connections()
+            .iter()
+            .position(is)
+            .map(|connection| NodeConnectionId::at(connection, self.per_node))
     }
 
-    /// The lanes of nodes in use.
-    pub(super) fn used_lanes(&self) -> &[Lane] {
-        self.lanes.get(..self.used * self.per_node as usize).unwrap_or(&[])
+    /// The connections of nodes in use.
+    pub(super) fn used_connections(&self) -> &[NodeConnection] {
+        self.connections.get(..self.used * self.per_node as usize).unwrap_or(&[])
     }
 
     /// A connection of a node.
-    pub(super) fn lane_id(&self, node: u32, kind: LaneKind) -> LaneId {
-        LaneId::new(node, kind, self.per_node)
+    pub(super) fn connection_id(&self, node: u32, kind: ConnectionKind) -> NodeConnectionId {
+        NodeConnectionId::new(node, kind, self.per_node)
     }
 
     /// All connections of a node.
-    pub(super) fn lanes_of(&self, node: u32) -> impl Iterator<Item = LaneId> + use<> {
+    pub(super) fn connections_of(
+        &self,
+        node: u32,
+    ) -> impl Iterator<Item = NodeConnectionId> + use<> {
         let per_node = self.per_node;
         let first = node as usize * per_node as usize;
-        (first..first + per_node as usize).map(move |lane| LaneId::at(lane, per_node))
+        (first..first + per_node as usize)
+            .map(move |connection| NodeConnectionId::at(connection, per_node))
     }
 
-    /// The version of an API to use on a lane, within what kloop speaks and `least` at least.
-    pub(super) fn version(&self, lane: LaneId, key: ApiKey) -> Option<i16> {
+    /// The version of an API to use on a connection, within what kloop speaks and `least` at least.
+    pub(super) fn version(&self, connection: NodeConnectionId, key: ApiKey) -> Option<i16> {
         let range = spoken(key).unwrap_or(0..=i16::MAX);
-        self.versions.get(lane.node() as usize)?.highest(key, range)
+        self.versions.get(connection.node() as usize)?.highest(key, range)
     }
 
     /// Whether the broker serves this version of an API.
-    pub(super) fn serves(&self, lane: LaneId, key: ApiKey, version: i16) -> bool {
-        let versions = self.versions.get(lane.node() as usize);
+    pub(super) fn serves(&self, connection: NodeConnectionId, key: ApiKey, version: i16) -> bool {
+        let versions = self.versions.get(connection.node() as usize);
         versions.is_some_and(|served| served.highest(key, version..=version).is_some())
     }
 
-    /// Requests in flight on a lane.
-    pub(super) fn in_flight(&self, lane: LaneId) -> usize {
-        self.lane(lane).map_or(0, |lane| lane.in_flight.len())
+    /// Requests in flight on a connection.
+    pub(super) fn in_flight(&self, connection: NodeConnectionId) -> usize {
+        self.connection(connection).map_or(0, |connection| connection.in_flight.len())
     }
 
-    /// Whether a request can be sent on a lane now. If it is not connected and may be, the connect
+    /// Whether a request can be sent on a connection now. If it is not connected and may be, the connect
     /// is started; if it is only a matter of time, the time is noted.
-    pub(super) fn ready<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) -> bool {
-        let Some(lane) = self.lanes.get(id.index()) else { return false };
-        match lane.state {
-            LaneState::Ready if lane.throttled_until > now => {
-                self.wake_at(lane.throttled_until);
+    pub(super) fn ready<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: NodeConnectionId,
+        now: Instant,
+    ) -> bool {
+        let Some(connection) = self.connections.get(id.index()) else { return false };
+        match connection.state {
+            ConnectionState::Ready if connection.throttled_until > now => {
+                self.wake_at(connection.throttled_until);
                 false
             }
-            LaneState::Ready if lane.in_flight.is_full() => false,
-            LaneState::Ready => lane.conn.is_some_and(|conn| net.can_send(conn)),
-            LaneState::Resolving | LaneState::Connecting | LaneState::CheckingVersions => false,
-            LaneState::Disconnected if lane.health.retry_at > now => {
-                self.wake_at(lane.health.retry_at);
+            ConnectionState::Ready if connection.in_flight.is_full() => false,
+            ConnectionState::Ready => connection.conn.is_some_and(|conn| net.can_send(conn)),
+            ConnectionState::Resolving
+            | ConnectionState::Connecting
+            | ConnectionState::CheckingVersions => false,
+            ConnectionState::Disconnected if connection.health.retry_at > now => {
+                self.wake_at(connection.health.retry_at);
                 false
             }
-            LaneState::Disconnected => {
+            ConnectionState::Disconnected => {
                 self.connect(net, id, now);
                 false
             }
@@ -286,7 +309,7 @@ impl NetworkClient {
     pub(super) fn send_message<'m, N: Selectable, M: crate::protocol::declare::Message<'m>>(
         &mut self,
         net: &mut N,
-        id: LaneId,
+        id: NodeConnectionId,
         key: ApiKey,
         version: i16,
         purpose: Purpose,
@@ -309,7 +332,7 @@ impl NetworkClient {
     pub(super) fn send<N: Selectable>(
         &mut self,
         net: &mut N,
-        id: LaneId,
+        id: NodeConnectionId,
         key: ApiKey,
         version: i16,
         purpose: Purpose,
@@ -318,8 +341,8 @@ impl NetworkClient {
         now: Instant,
         fill: impl FnOnce(&mut SendBuilder) -> Result<(), &'static str>,
     ) -> Result<(), NotSent> {
-        let lane = self.lanes.get_mut(id.index()).ok_or(NotSent::Gone)?;
-        let conn = lane.conn.ok_or(NotSent::Gone)?;
+        let connection = self.connections.get_mut(id.index()).ok_or(NotSent::Gone)?;
+        let conn = connection.conn.ok_or(NotSent::Gone)?;
         let client_id = Some(&*self.config.client_id);
         let header_room = 16 + self.config.client_id.len();
         let mut send =
@@ -327,7 +350,7 @@ impl NetworkClient {
                 SendRefused::Stale => NotSent::Gone,
                 SendRefused::Full | SendRefused::NoMemory => NotSent::Later,
             })?;
-        let correlation_id = lane.in_flight.next_correlation();
+        let correlation_id = connection.in_flight.next_correlation();
         let mut w = Writer::new(send.scratch());
         RequestHeader { api_key: key, api_version: version, correlation_id, client_id }
             .write(&mut w);
@@ -339,7 +362,7 @@ impl NetworkClient {
         let deadline = now.after(self.config.request_timeout);
         let request =
             InFlightRequest { correlation: correlation_id, key, version, deadline, purpose };
-        lane.in_flight.push(request, silent);
+        connection.in_flight.push(request, silent);
         self.stats.requests += 1;
         if self.timers.get(id.index()).is_none_or(|at| at > deadline) {
             self.timers.set(id.index(), deadline);
@@ -351,12 +374,12 @@ impl NetworkClient {
     /// after a mismatch nothing on it can be trusted.
     pub(super) fn answer(
         &mut self,
-        id: LaneId,
+        id: NodeConnectionId,
         frame: &[u8],
     ) -> Result<(InFlightRequest, usize), &'static str> {
-        let lane = self.lanes.get_mut(id.index()).ok_or("no such connection")?;
+        let connection = self.connections.get_mut(id.index()).ok_or("no such connection")?;
         let correlation = Reader::new(frame).i32().map_err(|bad| bad.0)?;
-        let request = lane.in_flight.answered(correlation);
+        let request = connection.in_flight.answered(correlation);
         let request = request.ok_or("an answer to another request than the oldest")?;
         let mut r = Reader::new(frame);
         ResponseHeader::read(&mut r, request.key, request.version).map_err(|bad| bad.0)?;
@@ -366,15 +389,15 @@ impl NetworkClient {
     }
 
     /// The request whose last byte was written, if it is over with that.
-    pub(super) fn written(&mut self, id: LaneId, token: u64) -> Option<InFlightRequest> {
-        let request = self.lane_mut(id)?.in_flight.written(token);
+    pub(super) fn written(&mut self, id: NodeConnectionId, token: u64) -> Option<InFlightRequest> {
+        let request = self.connection_mut(id)?.in_flight.written(token);
         self.arm(id);
         request
     }
 
-    fn arm(&mut self, id: LaneId) {
-        let Some(lane) = self.lanes.get(id.index()) else { return };
-        match lane.in_flight.earliest() {
+    fn arm(&mut self, id: NodeConnectionId) {
+        let Some(connection) = self.connections.get(id.index()) else { return };
+        match connection.in_flight.earliest() {
             Some(at) => self.timers.set(id.index(), at),
             None => self.timers.clear(id.index()),
         }
@@ -383,7 +406,7 @@ impl NetworkClient {
     /// The broker wants quiet for `ms` milliseconds, as an answer to `key` in `version` said.
     pub(super) fn throttle(
         &mut self,
-        id: LaneId,
+        id: NodeConnectionId,
         key: ApiKey,
         version: i16,
         ms: i32,
@@ -393,48 +416,48 @@ impl NetworkClient {
         if version < first_client_throttled(key) {
             return;
         }
-        let Some(lane) = self.lane_mut(id) else { return };
+        let Some(connection) = self.connection_mut(id) else { return };
         let by = Duration::from_millis(ms);
-        lane.throttled_until = lane.throttled_until.max(now.after(by));
-        lane.in_flight.extend(by);
+        connection.throttled_until = connection.throttled_until.max(now.after(by));
+        connection.in_flight.extend(by);
         self.arm(id);
     }
 
-    /// Takes a lane whose time is over: its connect took too long, or one of its requests.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<LaneId> {
-        self.timers.pop_due(now).map(|lane| LaneId::at(lane, self.per_node))
+    /// Takes a connection whose time is over: its connect took too long, or one of its requests.
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<NodeConnectionId> {
+        self.timers.pop_due(now).map(|connection| NodeConnectionId::at(connection, self.per_node))
     }
 
     /// Takes note that a connection is gone. What was in flight on it is to be taken with
     /// [`NetworkClient::pop_lost`].
-    pub(super) fn disconnected(&mut self, id: LaneId, in_order: bool, now: Instant) {
+    pub(super) fn disconnected(&mut self, id: NodeConnectionId, in_order: bool, now: Instant) {
         let state = self.state(id);
-        if state == LaneState::Connecting {
+        if state == ConnectionState::Connecting {
             self.race_lost(id);
         }
-        let Some(lane) = self.lanes.get_mut(id.index()) else { return };
-        if matches!(state, LaneState::CheckingVersions | LaneState::Ready) {
+        let Some(connection) = self.connections.get_mut(id.index()) else { return };
+        if matches!(state, ConnectionState::CheckingVersions | ConnectionState::Ready) {
             self.stats.connections -= 1;
             if let Some(node) = self.nodes.get_mut(id.node() as usize) {
                 node.stale = true;
             }
         }
-        if lane.ask.take().is_some() {
+        if connection.ask.take().is_some() {
             self.unasked -= 1;
         }
         if !in_order {
             let reconnect = self.config.reconnect;
-            lane.health.failed(lane.state, reconnect, &mut self.random, now);
+            connection.health.failed(connection.state, reconnect, &mut self.random, now);
         }
-        lane.state = LaneState::Disconnected;
-        lane.conn = None;
-        lane.throttled_until = Instant::from_nanos(0);
+        connection.state = ConnectionState::Disconnected;
+        connection.conn = None;
+        connection.throttled_until = Instant::from_nanos(0);
         self.stats.disconnects += 1;
         self.timers.clear(id.index());
     }
 
     /// Takes the oldest request of a connection that is gone.
-    pub(super) fn pop_lost(&mut self, id: LaneId) -> Option<(InFlightRequest, bool)> {
-        self.lane_mut(id)?.in_flight.pop_lost()
+    pub(super) fn pop_lost(&mut self, id: NodeConnectionId) -> Option<(InFlightRequest, bool)> {
+        self.connection_mut(id)?.in_flight.pop_lost()
     }
 }

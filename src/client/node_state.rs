@@ -6,7 +6,7 @@ use core::time::Duration;
 
 /// Where one connection to a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LaneState {
+pub(super) enum ConnectionState {
     /// There is none. It may be made when the backoff is over.
     Disconnected,
     /// A name server is asked for the node's addresses.
@@ -85,14 +85,14 @@ impl Health {
     /// The connection failed in `state`.
     pub(super) fn failed(
         &mut self,
-        state: LaneState,
+        state: ConnectionState,
         reconnect: Schedule,
         random: &mut Random,
         now: Instant,
     ) {
         self.retry_at = now.after(reconnect.delay(self.failures, random));
         self.failures = self.failures.saturating_add(1);
-        if matches!(state, LaneState::Resolving | LaneState::Connecting) {
+        if matches!(state, ConnectionState::Resolving | ConnectionState::Connecting) {
             self.setup_failures = self.setup_failures.saturating_add(1);
         }
     }
@@ -134,11 +134,11 @@ mod tests {
         let setup = Schedule { base: 1000 * MS, max: 8000 * MS };
         let mut random = Random::new(9);
         let mut health = Health::new();
-        health.failed(LaneState::Connecting, reconnect, &mut random, at(0));
-        health.failed(LaneState::CheckingVersions, reconnect, &mut random, at(0));
+        health.failed(ConnectionState::Connecting, reconnect, &mut random, at(0));
+        health.failed(ConnectionState::CheckingVersions, reconnect, &mut random, at(0));
         health.connected();
         assert_eq!((health.failures, health.setup_failures), (2, 0));
-        health.failed(LaneState::Connecting, reconnect, &mut random, at(0));
+        health.failed(ConnectionState::Connecting, reconnect, &mut random, at(0));
         assert!(health.retry_at >= at(320_000_000) && health.retry_at <= at(480_000_000));
         let limit = health.attempt(setup, &mut random, at(0));
         assert!(limit >= at(1_600_000_000) && limit <= at(2_400_000_000), "the second try is 2x");

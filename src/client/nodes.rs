@@ -2,10 +2,10 @@
 
 use super::bootstrap::Known;
 use super::host::{Addresses, Endpoint, HostName};
-use super::lanes::{LaneId, LaneKind};
 use super::names::Naming;
 use super::network_client::{FREE, NetworkClient, Node};
-use super::node_state::{Health, LaneState};
+use super::node_connections::{ConnectionKind, NodeConnectionId};
+use super::node_state::{ConnectionState, Health};
 use crate::logging::Level;
 use crate::net::Selectable;
 use crate::time::Instant;
@@ -14,7 +14,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// This one is ready.
-    Ready(LaneId),
+    Ready(NodeConnectionId),
     /// One is on its way, or busy: wait.
     Wait,
     /// No node can be tried now; the first may be tried again then.
@@ -93,9 +93,9 @@ impl NetworkClient {
     }
 
     fn refresh_health(&mut self, place: u32) {
-        for id in self.lanes_of(place) {
-            if let Some(lane) = self.lane_mut(id) {
-                lane.health = Health::new();
+        for id in self.connections_of(place) {
+            if let Some(connection) = self.connection_mut(id) {
+                connection.health = Health::new();
             }
         }
     }
@@ -171,13 +171,17 @@ impl NetworkClient {
     pub(super) fn sweep<N: Selectable>(&mut self, net: &mut N, now: Instant) {
         for place in 0..self.used {
             let leaving = self.nodes.get(place).is_some_and(|n| n.id != FREE && !n.listed);
-            if !leaving || self.lanes_of(place as u32).any(|lane| self.in_flight(lane) > 0) {
+            if !leaving
+                || self
+                    .connections_of(place as u32)
+                    .any(|connection| self.in_flight(connection) > 0)
+            {
                 continue;
             }
-            for lane in self.lanes_of(place as u32) {
-                if self.state(lane) != LaneState::Disconnected {
-                    self.close_lane(net, lane);
-                    self.disconnected(lane, true, now);
+            for connection in self.connections_of(place as u32) {
+                if self.state(connection) != ConnectionState::Disconnected {
+                    self.close_connection(net, connection);
+                    self.disconnected(connection, true, now);
                 }
             }
             self.forget_lookup(place as u32);
@@ -187,11 +191,12 @@ impl NetworkClient {
         }
     }
 
-    /// A lane that has or makes a connection, for closing them all.
-    pub(super) fn any_open(&self) -> Option<LaneId> {
-        let mut lanes = self.used_lanes().iter();
-        let place = lanes.position(|lane| lane.state != LaneState::Disconnected)?;
-        Some(LaneId::at(place, self.per_node))
+    /// A connection that has or makes a connection, for closing them all.
+    pub(super) fn any_open(&self) -> Option<NodeConnectionId> {
+        let mut connections = self.used_connections().iter();
+        let place =
+            connections.position(|connection| connection.state != ConnectionState::Disconnected)?;
+        Some(NodeConnectionId::at(place, self.per_node))
     }
 
     /// Which node to ask what any of them can answer: one that is connected and least loaded, else
@@ -209,43 +214,45 @@ impl NetworkClient {
 
     fn choose<N: Selectable>(&mut self, net: &mut N, now: Instant) -> Choice {
         let start = self.random.below(self.used as u32) as usize;
-        let mut best: Option<(usize, LaneId)> = None;
-        let mut oldest: Option<(Instant, LaneId)> = None;
+        let mut best: Option<(usize, NodeConnectionId)> = None;
+        let mut oldest: Option<(Instant, NodeConnectionId)> = None;
         let mut waiting = false;
         let mut retry = Instant::FAR;
         for i in 0..self.used {
             let place = (start + i) % self.used;
             let usable = self.nodes.get(place).is_some_and(Node::is_usable);
-            let id = self.lane_id(place as u32, LaneKind::Control);
-            let Some(lane) = self.lanes.get(id.index()).filter(|_| usable) else { continue };
-            let (state, health) = (lane.state, lane.health);
+            let id = self.connection_id(place as u32, ConnectionKind::Control);
+            let Some(connection) = self.connections.get(id.index()).filter(|_| usable) else {
+                continue;
+            };
+            let (state, health) = (connection.state, connection.health);
             match state {
-                LaneState::Disconnected if health.retry_at > now => {
+                ConnectionState::Disconnected if health.retry_at > now => {
                     retry = retry.min(health.retry_at);
                 }
-                LaneState::Disconnected => {
+                ConnectionState::Disconnected => {
                     let tried = health.last_attempt;
                     if oldest.is_none_or(|(at, _)| tried < at) {
                         oldest = Some((tried, id));
                     }
                 }
-                LaneState::Resolving | LaneState::Connecting | LaneState::CheckingVersions => {
-                    waiting = true
-                }
-                LaneState::Ready if self.ready(net, id, now) => {
+                ConnectionState::Resolving
+                | ConnectionState::Connecting
+                | ConnectionState::CheckingVersions => waiting = true,
+                ConnectionState::Ready if self.ready(net, id, now) => {
                     let load = self.in_flight(id);
                     if best.is_none_or(|(least, _)| load < least) {
                         best = Some((load, id));
                     }
                 }
-                LaneState::Ready => waiting = true,
+                ConnectionState::Ready => waiting = true,
             }
         }
         match (best, oldest) {
-            (Some((_, lane)), _) => Choice::Ready(lane),
+            (Some((_, connection)), _) => Choice::Ready(connection),
             (None, _) if waiting => Choice::Wait,
-            (None, Some((_, lane))) => {
-                self.ready(net, lane, now);
+            (None, Some((_, connection))) => {
+                self.ready(net, connection, now);
                 Choice::Wait
             }
             (None, None) => Choice::Backoff(retry),

@@ -4,9 +4,9 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::host::Addresses;
-use super::lanes::{Lane, LaneId};
 use super::network_client::NetworkClient;
-use super::node_state::LaneState;
+use super::node_connections::{NodeConnection, NodeConnectionId};
+use super::node_state::ConnectionState;
 use crate::logging::Level;
 use crate::net::{ConnId, Selectable};
 use crate::time::Instant;
@@ -106,13 +106,18 @@ impl Race {
 
 impl NetworkClient {
     /// Begins to connect: asks for the host's addresses first, if they are to be asked for.
-    pub(super) fn connect<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) {
+    pub(super) fn connect<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: NodeConnectionId,
+        now: Instant,
+    ) {
         let racing = self.is_racing(id.node());
-        let Some(lane) = self.lanes.get_mut(id.index()) else { return };
+        let Some(connection) = self.connections.get_mut(id.index()) else { return };
         let Some(node) = self.nodes.get_mut(id.node() as usize) else { return };
         if !racing && node.needs_lookup(now) {
-            lane.health.last_attempt = now;
-            lane.state = LaneState::Resolving;
+            connection.health.last_attempt = now;
+            connection.state = ConnectionState::Resolving;
             return self.want_lookup(id.node());
         }
         if !racing && core::mem::take(&mut node.stale) {
@@ -123,31 +128,37 @@ impl NetworkClient {
 
     /// Whether a connection of this node is being made: then its addresses stay as they are.
     fn is_racing(&self, node: u32) -> bool {
-        self.lanes_of(node).any(|lane| self.state(lane) == LaneState::Connecting)
+        self.connections_of(node)
+            .any(|connection| self.state(connection) == ConnectionState::Connecting)
     }
 
-    /// Tries the addresses of the lane's node.
-    pub(super) fn start_race<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) {
-        let Some(lane) = self.lanes.get_mut(id.index()) else { return };
+    /// Tries the addresses of the connection's node.
+    pub(super) fn start_race<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: NodeConnectionId,
+        now: Instant,
+    ) {
+        let Some(connection) = self.connections.get_mut(id.index()) else { return };
         let Some(node) = self.nodes.get(id.node() as usize) else { return };
-        let until = lane.health.attempt(self.config.setup, &mut self.random, now);
-        lane.race = Race::new(&node.addresses, until, now);
-        lane.state = LaneState::Connecting;
+        let until = connection.health.attempt(self.config.setup, &mut self.random, now);
+        connection.race = Race::new(&node.addresses, until, now);
+        connection.state = ConnectionState::Connecting;
         if !self.go_on(net, id, now) {
             // Known at once: there is nothing to close and nothing in flight.
             self.disconnected(id, false, now);
-            if let Some(at) = self.lane(id).map(|lane| lane.health.retry_at) {
+            if let Some(at) = self.connection(id).map(|connection| connection.health.retry_at) {
                 self.wake_at(at);
             }
         }
     }
 
     /// Starts the attempts whose time has come; `false` if the race is lost.
-    fn go_on<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) -> bool {
+    fn go_on<N: Selectable>(&mut self, net: &mut N, id: NodeConnectionId, now: Instant) -> bool {
         let mask = self.hints.len() - 1;
-        let Some(lane) = self.lanes.get_mut(id.index()) else { return false };
+        let Some(connection) = self.connections.get_mut(id.index()) else { return false };
         let Some(node) = self.nodes.get_mut(id.node() as usize) else { return false };
-        let race = &mut lane.race;
+        let race = &mut connection.race;
         while now < race.until && (race.next_at <= now || !race.is_running()) {
             let Some(slot) = race.attempts.iter_mut().find(|slot| slot.is_none()) else { break };
             let Some(to) = node.addresses.nth_from(race.from, race.tried) else { break };
@@ -177,9 +188,9 @@ impl NetworkClient {
         true
     }
 
-    fn attempted(&self, id: LaneId, attempt: Attempt) -> Option<SocketAddr> {
-        let (lane, node) = (self.lane(id)?, self.nodes.get(id.node() as usize)?);
-        node.addresses.nth_from(lane.race.from, attempt.nth)
+    fn attempted(&self, id: NodeConnectionId, attempt: Attempt) -> Option<SocketAddr> {
+        let (connection, node) = (self.connection(id)?, self.nodes.get(id.node() as usize)?);
+        node.addresses.nth_from(connection.race.from, attempt.nth)
     }
 
     /// A race that goes on is nobody's trouble; one that is lost is.
@@ -196,14 +207,14 @@ impl NetworkClient {
     pub(super) fn attempt_failed<N: Selectable>(
         &mut self,
         net: &mut N,
-        id: LaneId,
+        id: NodeConnectionId,
         conn: ConnId,
         why: &str,
         now: Instant,
     ) -> bool {
-        let Some(lane) = self.lane_mut(id) else { return true };
-        let Some(attempt) = lane.race.take(conn) else { return true };
-        lane.race.next_at = now;
+        let Some(connection) = self.connection_mut(id) else { return true };
+        let Some(attempt) = connection.race.take(conn) else { return true };
+        connection.race.next_at = now;
         let at = self.attempted(id, attempt);
         let goes_on = self.go_on(net, id, now);
         self.say_failed(id.node(), at, why, goes_on);
@@ -214,11 +225,13 @@ impl NetworkClient {
     pub(super) fn race_due<N: Selectable>(
         &mut self,
         net: &mut N,
-        id: LaneId,
+        id: NodeConnectionId,
         now: Instant,
     ) -> bool {
         let mut last = None;
-        while let Some(attempt) = self.lane_mut(id).and_then(|lane| lane.race.take_due(now)) {
+        while let Some(attempt) =
+            self.connection_mut(id).and_then(|connection| connection.race.take_due(now))
+        {
             net.close(attempt.conn);
             if let Some(before) = last.replace(self.attempted(id, attempt)) {
                 self.say_failed(id.node(), before, TOO_LONG, true);
@@ -232,10 +245,10 @@ impl NetworkClient {
     }
 
     /// The first that is connected wins.
-    pub(super) fn win<N: Selectable>(&mut self, net: &mut N, id: LaneId, conn: ConnId) {
-        let Some(lane) = self.lane_mut(id) else { return };
-        let Some(winner) = lane.race.take(conn) else { return };
-        lane.conn = Some(conn);
+    pub(super) fn win<N: Selectable>(&mut self, net: &mut N, id: NodeConnectionId, conn: ConnId) {
+        let Some(connection) = self.connection_mut(id) else { return };
+        let Some(winner) = connection.race.take(conn) else { return };
+        connection.conn = Some(conn);
         let at = self.attempted(id, winner);
         self.close_attempts(net, id);
         if let (Some(at), Some(node)) = (at, self.nodes.get_mut(id.node() as usize)) {
@@ -244,14 +257,16 @@ impl NetworkClient {
         }
     }
 
-    fn close_attempts<N: Selectable>(&mut self, net: &mut N, id: LaneId) {
-        while let Some(attempt) = self.lane_mut(id).and_then(|lane| lane.race.take_any()) {
+    fn close_attempts<N: Selectable>(&mut self, net: &mut N, id: NodeConnectionId) {
+        while let Some(attempt) =
+            self.connection_mut(id).and_then(|connection| connection.race.take_any())
+        {
             net.close(attempt.conn);
         }
     }
 
-    /// Closes what a lane has open. It is to be told with [`NetworkClient::disconnected`].
-    pub(super) fn close_lane<N: Selectable>(&mut self, net: &mut N, id: LaneId) {
+    /// Closes what a connection has open. It is to be told with [`NetworkClient::disconnected`].
+    pub(super) fn close_connection<N: Selectable>(&mut self, net: &mut N, id: NodeConnectionId) {
         self.close_attempts(net, id);
         if let Some(conn) = self.conn(id) {
             net.close(conn);
@@ -260,17 +275,17 @@ impl NetworkClient {
 
     /// A race is over without a winner: the next one goes on where it ended, or, if it tried
     /// everything, with addresses that are asked for anew.
-    pub(super) fn race_lost(&mut self, id: LaneId) {
-        let Some(lane) = self.lanes.get(id.index()) else { return };
+    pub(super) fn race_lost(&mut self, id: NodeConnectionId) {
+        let Some(connection) = self.connections.get(id.index()) else { return };
         let Some(node) = self.nodes.get_mut(id.node() as usize) else { return };
-        if node.addresses.failed(lane.race.from, lane.race.tried) {
+        if node.addresses.failed(connection.race.from, connection.race.tried) {
             node.stale = true;
         }
     }
 }
 
-impl Lane {
-    /// Whether the connection is this lane's.
+impl NodeConnection {
+    /// Whether the connection is this connection's.
     pub(super) fn has(&self, conn: ConnId) -> bool {
         self.conn == Some(conn) || self.race.has(conn)
     }

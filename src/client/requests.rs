@@ -3,9 +3,9 @@
 use super::client::Client;
 use super::events::Source;
 use super::in_flight::Purpose;
-use super::lanes::{LaneId, LaneKind};
 use super::lists::Lists;
 use super::network_client::NotSent;
+use super::node_connections::{ConnectionKind, NodeConnectionId};
 use super::nodes::Choice;
 use crate::error::Error;
 use crate::net::Selectable;
@@ -181,10 +181,13 @@ impl Client {
             at = self.requests.waiting.after(index);
             let Some((id, request)) = self.requests.slots.at(index as usize) else { continue };
             let (node, key) = (request.node, request.key);
-            let kind = if may_be_held(key) { LaneKind::Held } else { LaneKind::Control };
-            let lane = if node < 0 {
+            let kind =
+                if may_be_held(key) { ConnectionKind::Held } else { ConnectionKind::Control };
+            let connection = if node < 0 {
                 match self.cluster.least_loaded(net, now) {
-                    Choice::Ready(lane) => Some(self.cluster.lane_id(lane.node(), kind)),
+                    Choice::Ready(connection) => {
+                        Some(self.cluster.connection_id(connection.node(), kind))
+                    }
                     Choice::Wait => None,
                     Choice::Backoff(at) => {
                         self.cluster.wake_at(at);
@@ -193,20 +196,30 @@ impl Client {
                 }
             } else {
                 // A node that is not known may become known.
-                self.cluster.find(node).map(|node| self.cluster.lane_id(node, kind))
+                self.cluster.find(node).map(|node| self.cluster.connection_id(node, kind))
             };
-            if let Some(lane) = lane.filter(|&lane| self.cluster.ready(net, lane, now)) {
-                self.send_one(net, id, lane, now);
+            if let Some(connection) =
+                connection.filter(|&connection| self.cluster.ready(net, connection, now))
+            {
+                self.send_one(net, id, connection, now);
             }
         }
     }
 
-    fn send_one<N: Selectable>(&mut self, net: &mut N, id: SlotId, lane: LaneId, now: Instant) {
+    fn send_one<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        id: SlotId,
+        connection: NodeConnectionId,
+        now: Instant,
+    ) {
         let Some(request) = self.requests.slots.get_mut(id) else { return };
         let key = request.key;
         let version = match request.version {
-            -1 => self.cluster.version(lane, key),
-            version => Some(version).filter(|&version| self.cluster.serves(lane, key, version)),
+            -1 => self.cluster.version(connection, key),
+            version => {
+                Some(version).filter(|&version| self.cluster.serves(connection, key, version))
+            }
         };
         let Some(version) = version else {
             self.end_request(id, Err(Error::Kafka(ErrorCode::UNSUPPORTED_VERSION.0)));
@@ -214,12 +227,13 @@ impl Client {
         };
         let body = request.body.clone();
         let purpose = Purpose::Raw(id);
-        let sent = self.cluster.send(net, lane, key, version, purpose, false, 0, now, |send| {
-            match body.filter(|body| !body.is_empty()) {
-                Some(body) => send.append(body).map_err(|_| "no room for the body"),
-                None => Ok(()),
-            }
-        });
+        let sent =
+            self.cluster.send(net, connection, key, version, purpose, false, 0, now, |send| {
+                match body.filter(|body| !body.is_empty()) {
+                    Some(body) => send.append(body).map_err(|_| "no room for the body"),
+                    None => Ok(()),
+                }
+            });
         match sent {
             Ok(()) => {
                 request.version = version;

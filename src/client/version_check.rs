@@ -4,9 +4,9 @@
 //! 35 in the form of version 0, and is asked once more: in the version it names, or in 0.
 
 use super::in_flight::Purpose;
-use super::lanes::LaneId;
 use super::network_client::{NetworkClient, NotSent};
-use super::node_state::LaneState;
+use super::node_connections::NodeConnectionId;
+use super::node_state::ConnectionState;
 use super::node_versions::spoken;
 use crate::logging::Level;
 use crate::net::{ConnId, Selectable};
@@ -20,37 +20,39 @@ impl NetworkClient {
     pub(super) fn connected<N: Selectable>(
         &mut self,
         net: &mut N,
-        id: LaneId,
+        id: NodeConnectionId,
         conn: ConnId,
         now: Instant,
     ) {
         self.win(net, id, conn);
-        let Some(lane) = self.lane_mut(id) else { return };
-        if lane.state != LaneState::Connecting || lane.conn != Some(conn) {
+        let Some(connection) = self.connection_mut(id) else { return };
+        if connection.state != ConnectionState::Connecting || connection.conn != Some(conn) {
             return;
         }
-        lane.state = LaneState::CheckingVersions;
-        lane.health.connected();
-        lane.ask = Some(spoken(ApiKey::API_VERSIONS).map_or(0, |range| *range.end()));
-        lane.fell_back = false;
+        connection.state = ConnectionState::CheckingVersions;
+        connection.health.connected();
+        connection.ask = Some(spoken(ApiKey::API_VERSIONS).map_or(0, |range| *range.end()));
+        connection.fell_back = false;
         self.unasked += 1;
         self.stats.connections += 1;
         self.timers.clear(id.index());
         self.ask(net, id, now);
     }
 
-    /// Asks on all lanes that could not ask when they were connected.
+    /// Asks on all connections that could not ask when they were connected.
     pub(super) fn ask_all<N: Selectable>(&mut self, net: &mut N, now: Instant) {
         if self.unasked == 0 {
             return;
         }
-        for lane in 0..self.used_lanes().len() {
-            self.ask(net, LaneId::at(lane, self.per_node), now);
+        for connection in 0..self.used_connections().len() {
+            self.ask(net, NodeConnectionId::at(connection, self.per_node), now);
         }
     }
 
-    fn ask<N: Selectable>(&mut self, net: &mut N, id: LaneId, now: Instant) {
-        let Some(version) = self.lane(id).and_then(|lane| lane.ask) else { return };
+    fn ask<N: Selectable>(&mut self, net: &mut N, id: NodeConnectionId, now: Instant) {
+        let Some(version) = self.connection(id).and_then(|connection| connection.ask) else {
+            return;
+        };
         let request = ApiVersionsRequest {
             client_software_name: "kloop",
             client_software_version: env!("CARGO_PKG_VERSION"),
@@ -66,8 +68,8 @@ impl NetworkClient {
         );
         match sent {
             Ok(()) | Err(NotSent::Gone) => {
-                if let Some(lane) = self.lane_mut(id) {
-                    lane.ask = None;
+                if let Some(connection) = self.connection_mut(id) {
+                    connection.ask = None;
                 }
                 self.unasked -= 1;
             }
@@ -82,7 +84,7 @@ impl NetworkClient {
     pub(super) fn learn<N: Selectable>(
         &mut self,
         net: &mut N,
-        id: LaneId,
+        id: NodeConnectionId,
         body: &[u8],
         version: i16,
         now: Instant,
@@ -95,11 +97,14 @@ impl NetworkClient {
                 _ => return Err("an answer to ApiVersions that is none"),
             },
         };
-        let Some(lane) = self.lane_mut(id) else { return Ok(()) };
-        if answer.error_code == ErrorCode::UNSUPPORTED_VERSION.0 && version > 0 && !lane.fell_back {
+        let Some(connection) = self.connection_mut(id) else { return Ok(()) };
+        if answer.error_code == ErrorCode::UNSUPPORTED_VERSION.0
+            && version > 0
+            && !connection.fell_back
+        {
             let offered = answer.api_keys.iter().find(|api| api.api_key == ApiKey::API_VERSIONS.0);
-            lane.fell_back = true;
-            lane.ask = Some(offered.map_or(0, |api| api.max_version.clamp(0, version - 1)));
+            connection.fell_back = true;
+            connection.ask = Some(offered.map_or(0, |api| api.max_version.clamp(0, version - 1)));
             self.unasked += 1;
             self.ask(net, id, now);
             return Ok(());
@@ -107,8 +112,8 @@ impl NetworkClient {
         if answer.error_code != 0 {
             return Err("the broker refused to say what it speaks");
         }
-        lane.state = LaneState::Ready;
-        lane.health.ready();
+        connection.state = ConnectionState::Ready;
+        connection.health.ready();
         if let Some(versions) = self.versions.get_mut(id.node() as usize) {
             versions.learn(&answer);
         }

@@ -6,9 +6,9 @@ use super::{Kind, Pending, ReadState};
 use crate::client::TopicId;
 use crate::client::client::Client;
 use crate::client::in_flight::Purpose;
-use crate::client::lanes::{LaneId, LaneKind};
 use crate::client::metadata::NOBODY;
 use crate::client::network_client::NotSent;
+use crate::client::node_connections::{ConnectionKind, NodeConnectionId};
 use crate::error::Error;
 use crate::logging::Level;
 use crate::net::slots::SlotId;
@@ -51,15 +51,15 @@ impl Client {
             for node in 0..self.cluster.used() {
                 let list = self.assigned.list(consumer, node, Kind::Fetch);
                 let traffic = self.assigned.traffic(consumer, node);
-                let lane = self.cluster.lane_id(node, LaneKind::Fetch(i as u32));
+                let connection = self.cluster.connection_id(node, ConnectionKind::Fetch(i as u32));
                 if self.assigned.lists.is_empty(list)
                     || traffic.fetching
                     || traffic.held > 0
-                    || !self.cluster.ready(net, lane, now)
+                    || !self.cluster.ready(net, connection, now)
                 {
                     continue;
                 }
-                self.fetch(net, consumer, lane, now);
+                self.fetch(net, consumer, connection, now);
             }
         }
     }
@@ -95,9 +95,15 @@ impl Client {
         })
     }
 
-    fn fetch<N: Selectable>(&mut self, net: &mut N, consumer: SlotId, lane: LaneId, now: Instant) {
-        let list = self.assigned.list(consumer, lane.node(), Kind::Fetch);
-        let Some(version) = self.cluster.version(lane, ApiKey::FETCH) else {
+    fn fetch<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        consumer: SlotId,
+        connection: NodeConnectionId,
+        now: Instant,
+    ) {
+        let list = self.assigned.list(consumer, connection.node(), Kind::Fetch);
+        let Some(version) = self.cluster.version(connection, ApiKey::FETCH) else {
             while let Some(index) = self.assigned.lists.pop_front(list) {
                 let offset = self.assigned.get(index).map_or(-1, |assigned| assigned.position);
                 self.park(index, ErrorCode::UNSUPPORTED_VERSION.into(), offset, None);
@@ -105,14 +111,14 @@ impl Client {
             return;
         };
         let Some(limits) = self.fetch_limits(consumer, list) else { return };
-        match self.send_fetch(net, consumer, lane, version, limits, now) {
+        match self.send_fetch(net, consumer, connection, version, limits, now) {
             Ok(()) => {
-                let out = self.assigned.list(consumer, lane.node(), Kind::FetchSent);
+                let out = self.assigned.list(consumer, connection.node(), Kind::FetchSent);
                 for _ in 0..limits.partitions {
                     let Some(index) = self.assigned.lists.pop_front(list) else { break };
                     self.assigned.lists.push_back(out, index);
                 }
-                if let Some(traffic) = self.assigned.traffic_mut(consumer, lane.node()) {
+                if let Some(traffic) = self.assigned.traffic_mut(consumer, connection.node()) {
                     traffic.fetching = true;
                 }
                 self.stats.fetches += 1;
@@ -129,14 +135,14 @@ impl Client {
         &mut self,
         net: &mut N,
         consumer: SlotId,
-        lane: LaneId,
+        connection: NodeConnectionId,
         version: i16,
         limits: Limits,
         now: Instant,
     ) -> Result<(), NotSent> {
         let Client { assigned, metadata, cluster, consumers, .. } = self;
         let config = &consumers.get(consumer).ok_or(NotSent::Gone)?.config;
-        let list = assigned.list(consumer, lane.node(), Kind::Fetch);
+        let list = assigned.list(consumer, connection.node(), Kind::Fetch);
         let topic = |index: u32| assigned.get(index).map(|entry| entry.topic);
         // Neighbours of one topic stand together; a topic may stand there more than once, since
         // partitions come in the order of their turn.
@@ -186,7 +192,7 @@ impl Client {
             ..Default::default()
         };
         let purpose = Purpose::Fetch(consumer);
-        cluster.send_message(net, lane, ApiKey::FETCH, version, purpose, &request, now)
+        cluster.send_message(net, connection, ApiKey::FETCH, version, purpose, &request, now)
     }
 
     /// The place of a partition that a consumer holds and whose topic is known.
@@ -204,7 +210,7 @@ impl Client {
     /// Takes an answer. `Err` ends the connection it came by.
     pub(in crate::client) fn on_fetch(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         consumer: SlotId,
         body: &SharedLease,
         version: i16,
@@ -213,11 +219,11 @@ impl Client {
         let answer = match FetchResponse::decode(body, version) {
             Ok(answer) => answer,
             Err(bad) => {
-                self.fetch_over(lane, consumer, false, now);
+                self.fetch_over(connection, consumer, false, now);
                 return Err(bad.0);
             }
         };
-        let out = self.assigned.list(consumer, lane.node(), Kind::FetchSent);
+        let out = self.assigned.list(consumer, connection.node(), Kind::FetchSent);
         for topic in answer.responses {
             let Some(id) = self.metadata.find(topic.topic) else { continue };
             for partition in topic.partitions {
@@ -231,11 +237,11 @@ impl Client {
                 let index = index.filter(|&i| self.assigned.lists.list_of(i) == Some(out));
                 if let Some(index) = index {
                     self.assigned.lists.remove(index);
-                    self.take_partition(index, &partition, body, lane.node(), now);
+                    self.take_partition(index, &partition, body, connection.node(), now);
                 }
             }
         }
-        self.fetch_over(lane, consumer, false, now);
+        self.fetch_over(connection, consumer, false, now);
         Ok(answer.throttle_time_ms)
     }
 
@@ -334,7 +340,7 @@ impl Client {
     /// stops.
     pub(in crate::client) fn fetch_over(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         consumer: SlotId,
         too_large: bool,
         now: Instant,
@@ -342,10 +348,10 @@ impl Client {
         if self.consumers.get(consumer).is_none() {
             return;
         }
-        if let Some(traffic) = self.assigned.traffic_mut(consumer, lane.node()) {
+        if let Some(traffic) = self.assigned.traffic_mut(consumer, connection.node()) {
             traffic.fetching = false;
         }
-        let out = self.assigned.list(consumer, lane.node(), Kind::FetchSent);
+        let out = self.assigned.list(consumer, connection.node(), Kind::FetchSent);
         let first = self.assigned.lists.front(out);
         let only = first.is_some_and(|first| self.assigned.lists.after(first).is_none());
         while let Some(index) = self.assigned.lists.pop_front(out) {

@@ -4,8 +4,8 @@ use super::{Kind, ReadState, Seek};
 use crate::client::client::Client;
 use crate::client::config::OffsetReset;
 use crate::client::in_flight::Purpose;
-use crate::client::lanes::{LaneId, LaneKind};
 use crate::client::network_client::NotSent;
+use crate::client::node_connections::{ConnectionKind, NodeConnectionId};
 use crate::logging::Level;
 use crate::net::Selectable;
 use crate::net::slots::SlotId;
@@ -39,14 +39,14 @@ impl Client {
             let isolation_level = i8::from(entry.config.read_committed);
             for node in 0..self.cluster.used() {
                 let list = self.assigned.list(consumer, node, Kind::Seek);
-                let lane = self.cluster.lane_id(node, LaneKind::Control);
+                let connection = self.cluster.connection_id(node, ConnectionKind::Control);
                 if self.assigned.lists.is_empty(list)
                     || self.assigned.traffic(consumer, node).seeking
-                    || !self.cluster.ready(net, lane, now)
+                    || !self.cluster.ready(net, connection, now)
                 {
                     continue;
                 }
-                self.ask_offsets(net, consumer, lane, isolation_level, now);
+                self.ask_offsets(net, consumer, connection, isolation_level, now);
             }
         }
     }
@@ -55,13 +55,13 @@ impl Client {
         &mut self,
         net: &mut N,
         consumer: SlotId,
-        lane: LaneId,
+        connection: NodeConnectionId,
         isolation_level: i8,
         now: Instant,
     ) {
-        let node = lane.node();
+        let node = connection.node();
         let list = self.assigned.list(consumer, node, Kind::Seek);
-        let Some(version) = self.cluster.version(lane, ApiKey::LIST_OFFSETS) else {
+        let Some(version) = self.cluster.version(connection, ApiKey::LIST_OFFSETS) else {
             while let Some(index) = self.assigned.lists.pop_front(list) {
                 self.park(index, ErrorCode::UNSUPPORTED_VERSION.into(), -1, None);
             }
@@ -103,7 +103,7 @@ impl Client {
         };
         let purpose = Purpose::Offsets(consumer);
         let key = ApiKey::LIST_OFFSETS;
-        let sent = cluster.send_message(net, lane, key, version, purpose, &request, now);
+        let sent = cluster.send_message(net, connection, key, version, purpose, &request, now);
         match sent {
             Ok(()) => {
                 let out = self.assigned.list(consumer, node, Kind::SeekSent);
@@ -126,7 +126,7 @@ impl Client {
     /// Takes an answer. `Err` ends the connection it came by.
     pub(in crate::client) fn on_offsets(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         consumer: SlotId,
         body: &[u8],
         version: i16,
@@ -135,11 +135,11 @@ impl Client {
         let answer = match ListOffsetsResponse::decode(body, version) {
             Ok(answer) => answer,
             Err(bad) => {
-                self.offsets_over(lane, consumer, now);
+                self.offsets_over(connection, consumer, now);
                 return Err(bad.0);
             }
         };
-        let out = self.assigned.list(consumer, lane.node(), Kind::SeekSent);
+        let out = self.assigned.list(consumer, connection.node(), Kind::SeekSent);
         for topic in answer.topics {
             let Some(id) = self.metadata.find(topic.name) else { continue };
             for partition in topic.partitions {
@@ -149,11 +149,11 @@ impl Client {
                 // It may have been assigned anew since.
                 if self.assigned.lists.list_of(index) == Some(out) {
                     self.assigned.lists.remove(index);
-                    self.take_offset(index, &partition, lane.node(), now);
+                    self.take_offset(index, &partition, connection.node(), now);
                 }
             }
         }
-        self.offsets_over(lane, consumer, now);
+        self.offsets_over(connection, consumer, now);
         Ok(answer.throttle_time_ms)
     }
 
@@ -189,14 +189,19 @@ impl Client {
     }
 
     /// A request is over: partitions that it did not answer try again.
-    pub(in crate::client) fn offsets_over(&mut self, lane: LaneId, consumer: SlotId, now: Instant) {
+    pub(in crate::client) fn offsets_over(
+        &mut self,
+        connection: NodeConnectionId,
+        consumer: SlotId,
+        now: Instant,
+    ) {
         if self.consumers.get(consumer).is_none() {
             return;
         }
-        if let Some(traffic) = self.assigned.traffic_mut(consumer, lane.node()) {
+        if let Some(traffic) = self.assigned.traffic_mut(consumer, connection.node()) {
             traffic.seeking = false;
         }
-        let out = self.assigned.list(consumer, lane.node(), Kind::SeekSent);
+        let out = self.assigned.list(consumer, connection.node(), Kind::SeekSent);
         while let Some(index) = self.assigned.lists.pop_front(out) {
             self.back_off_assigned(index, now);
         }

@@ -4,8 +4,8 @@
 use super::sequence::{Identity, ProducerId};
 use crate::client::client::Client;
 use crate::client::in_flight::Purpose;
-use crate::client::lanes::LaneId;
 use crate::client::network_client::NotSent;
+use crate::client::node_connections::NodeConnectionId;
 use crate::client::nodes::Choice;
 use crate::error::Error;
 use crate::logging::Level;
@@ -34,7 +34,7 @@ impl Client {
             return;
         }
         match self.cluster.least_loaded(net, now) {
-            Choice::Ready(lane) => self.send_id_request(net, producer, lane, now),
+            Choice::Ready(connection) => self.send_id_request(net, producer, connection, now),
             Choice::Wait => {}
             Choice::Backoff(at) => self.cluster.wake_at(at),
         }
@@ -44,11 +44,11 @@ impl Client {
         &mut self,
         net: &mut N,
         producer: SlotId,
-        lane: LaneId,
+        connection: NodeConnectionId,
         now: Instant,
     ) {
         let key = ApiKey::INIT_PRODUCER_ID;
-        let Some(version) = self.cluster.version(lane, key) else {
+        let Some(version) = self.cluster.version(connection, key) else {
             self.fail_producer(producer, Error::Unsupported("the broker gives no producer ids"));
             return;
         };
@@ -58,7 +58,7 @@ impl Client {
             ..Default::default()
         };
         let purpose = Purpose::ProducerId(producer);
-        let sent = self.cluster.send_message(net, lane, key, version, purpose, &request, now);
+        let sent = self.cluster.send_message(net, connection, key, version, purpose, &request, now);
         match sent {
             Ok(()) => {
                 if let Some(p) = self.producers.get_mut(producer) {

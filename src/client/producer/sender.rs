@@ -9,8 +9,8 @@ use crate::client::TopicId;
 use crate::client::client::Client;
 use crate::client::config::Acks;
 use crate::client::in_flight::{InFlightRequest, Purpose};
-use crate::client::lanes::{LaneId, LaneKind};
 use crate::client::network_client::NotSent;
+use crate::client::node_connections::{ConnectionKind, NodeConnectionId};
 use crate::logging::Level;
 use crate::net::slots::SlotId;
 use crate::net::{Selectable, SendBuilder};
@@ -62,17 +62,17 @@ impl Client {
     /// Sends one request after the other to a node, while something is ready and there is room in
     /// flight.
     fn drain<N: Selectable>(&mut self, net: &mut N, producer: SlotId, node: u32, now: Instant) {
-        let lane = self.cluster.lane_id(node, LaneKind::Control);
+        let connection = self.cluster.connection_id(node, ConnectionKind::Control);
         loop {
             let Some(p) = self.producers.get(producer) else { return };
             let in_flight = p.in_flight.get(node as usize).copied().unwrap_or(0);
             if p.ready.is_empty(node as usize)
                 || in_flight as usize >= p.config.max_in_flight
-                || !self.cluster.ready(net, lane, now)
+                || !self.cluster.ready(net, connection, now)
             {
                 return;
             }
-            let Some(version) = self.cluster.version(lane, ApiKey::PRODUCE) else {
+            let Some(version) = self.cluster.version(connection, ApiKey::PRODUCE) else {
                 self.refuse_all(producer, node, now);
                 return;
             };
@@ -84,7 +84,7 @@ impl Client {
                 }
                 return;
             }
-            match self.send_produce(net, producer, lane, version, &selection, now) {
+            match self.send_produce(net, producer, connection, version, &selection, now) {
                 Ok(()) => self.sent(producer, node, &selection),
                 Err(not_sent) => {
                     self.not_sent(producer, &selection);
@@ -180,7 +180,7 @@ impl Client {
         &mut self,
         net: &mut N,
         producer: SlotId,
-        lane: LaneId,
+        connection: NodeConnectionId,
         version: i16,
         selection: &Selection,
         now: Instant,
@@ -220,22 +220,33 @@ impl Client {
         let room = request.encoded_len(version).saturating_sub(payloads);
         let first = chosen.first().copied().unwrap_or(NO_BATCH);
         let purpose = Purpose::Produce { producer, first };
-        cluster.send(net, lane, ApiKey::PRODUCE, version, purpose, silent, room, now, |send| {
-            let mut cuts = [Cut::default(); MAX_BATCHES];
-            let mut w = Writer::gathering(send.scratch(), &mut cuts);
-            request.encode(&mut w, version);
-            let n = w.finish()?;
-            let mut at = 0;
-            for (cut, &index) in cuts.iter().zip(chosen) {
-                send.advance(cut.at.saturating_sub(at));
-                at = cut.at;
-                let payload =
-                    batch(index).and_then(ProducerBatch::payload).ok_or("a batch is not sealed")?;
-                send.append(payload.clone()).map_err(|_| "more batches than a frame holds")?;
-            }
-            send.advance(n - at);
-            Ok(())
-        })
+        cluster.send(
+            net,
+            connection,
+            ApiKey::PRODUCE,
+            version,
+            purpose,
+            silent,
+            room,
+            now,
+            |send| {
+                let mut cuts = [Cut::default(); MAX_BATCHES];
+                let mut w = Writer::gathering(send.scratch(), &mut cuts);
+                request.encode(&mut w, version);
+                let n = w.finish()?;
+                let mut at = 0;
+                for (cut, &index) in cuts.iter().zip(chosen) {
+                    send.advance(cut.at.saturating_sub(at));
+                    at = cut.at;
+                    let payload = batch(index)
+                        .and_then(ProducerBatch::payload)
+                        .ok_or("a batch is not sealed")?;
+                    send.append(payload.clone()).map_err(|_| "more batches than a frame holds")?;
+                }
+                send.advance(n - at);
+                Ok(())
+            },
+        )
     }
 
     /// A request is on its way: its batches leave their queues and are chained.
@@ -287,9 +298,9 @@ impl Client {
     }
 
     /// One request fewer is in flight.
-    fn request_done(&mut self, producer: SlotId, lane: LaneId) {
+    fn request_done(&mut self, producer: SlotId, connection: NodeConnectionId) {
         if let Some(p) = self.producers.get_mut(producer)
-            && let Some(in_flight) = p.in_flight.get_mut(lane.node() as usize)
+            && let Some(in_flight) = p.in_flight.get_mut(connection.node() as usize)
         {
             *in_flight = in_flight.saturating_sub(1);
         }
@@ -298,13 +309,13 @@ impl Client {
     /// Takes an answer. `Err` ends the connection it came by.
     pub(in crate::client) fn on_produce(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         request: &InFlightRequest,
         body: &[u8],
         now: Instant,
     ) -> Result<i32, &'static str> {
         let Purpose::Produce { producer, mut first } = request.purpose else { return Ok(0) };
-        self.request_done(producer, lane);
+        self.request_done(producer, connection);
         let answer = match ProduceResponse::decode(body, request.version) {
             Ok(answer) => answer,
             Err(bad) => {
@@ -373,26 +384,26 @@ impl Client {
     /// A request without an answer is wholly written.
     pub(in crate::client) fn on_produce_written(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         request: &InFlightRequest,
         now: Instant,
     ) {
         let Purpose::Produce { producer, first } = request.purpose else { return };
-        self.request_done(producer, lane);
+        self.request_done(producer, connection);
         self.complete_chain(first, Verdict::Written, now);
     }
 
     /// A request will not be answered.
     pub(in crate::client) fn on_produce_lost(
         &mut self,
-        lane: LaneId,
+        connection: NodeConnectionId,
         request: &InFlightRequest,
         code: ErrorCode,
         answered: bool,
         now: Instant,
     ) {
         let Purpose::Produce { producer, first } = request.purpose else { return };
-        self.request_done(producer, lane);
+        self.request_done(producer, connection);
         // One without an answer that is not wholly written cannot have been read.
         self.lose_chain(first, code, answered, now);
     }

@@ -1,18 +1,18 @@
-//! Lanes: the connections of a node.
+//! NodeConnections: the connections of a node.
 //!
 //! A broker works on one request of a connection at a time, so a request that it holds back also
 //! holds back what was sent behind it. Therefore each node has several connections, each made when
 //! it is first needed.
 
 use super::in_flight::InFlightRequests;
-use super::node_state::{Health, LaneState};
+use super::node_state::{ConnectionState, Health};
 use super::race::Race;
 use crate::net::ConnId;
 use crate::time::Instant;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LaneKind {
+pub(super) enum ConnectionKind {
     /// Everything that is answered at once.
     Control,
     /// The host's own requests that a broker may hold back: fetches, joining a group.
@@ -21,34 +21,34 @@ pub(super) enum LaneKind {
     Fetch(u32),
 }
 
-/// Lanes of each node besides those of consumers.
+/// NodeConnections of each node besides those of consumers.
 const SHARED: u32 = 2;
 
-/// How many lanes a node has.
-pub(super) fn lanes_per_node(max_consumers: usize) -> usize {
+/// How many connections a node has.
+pub(super) fn connections_per_node(max_consumers: usize) -> usize {
     SHARED as usize + max_consumers
 }
 
 /// One connection of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LaneId {
+pub(super) struct NodeConnectionId {
     index: u32,
     per_node: u32,
 }
 
-impl LaneId {
-    pub(super) fn new(node: u32, kind: LaneKind, per_node: u32) -> Self {
+impl NodeConnectionId {
+    pub(super) fn new(node: u32, kind: ConnectionKind, per_node: u32) -> Self {
         let offset = match kind {
-            LaneKind::Control => 0,
-            LaneKind::Held => 1,
-            LaneKind::Fetch(consumer) => SHARED + consumer,
+            ConnectionKind::Control => 0,
+            ConnectionKind::Held => 1,
+            ConnectionKind::Fetch(consumer) => SHARED + consumer,
         };
-        LaneId { index: node * per_node + offset, per_node }
+        NodeConnectionId { index: node * per_node + offset, per_node }
     }
 
-    /// The lane at a place of the table.
+    /// The connection at a place of the table.
     pub(super) fn at(index: usize, per_node: u32) -> Self {
-        LaneId { index: index as u32, per_node }
+        NodeConnectionId { index: index as u32, per_node }
     }
 
     pub(super) fn index(self) -> usize {
@@ -61,8 +61,8 @@ impl LaneId {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) state: LaneState,
+pub(super) struct NodeConnection {
+    pub(super) state: ConnectionState,
     pub(super) conn: Option<ConnId>,
     /// What is tried while there is no connection.
     pub(super) race: Race,
@@ -76,10 +76,10 @@ pub(super) struct Lane {
     pub(super) fell_back: bool,
 }
 
-impl Lane {
+impl NodeConnection {
     pub(super) fn new(capacity: usize) -> Self {
-        Lane {
-            state: LaneState::Disconnected,
+        NodeConnection {
+            state: ConnectionState::Disconnected,
             conn: None,
             race: Race::none(),
             health: Health::new(),
