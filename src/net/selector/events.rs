@@ -200,7 +200,11 @@ impl Selector {
                 Some(peer) => self.logger.line(Level::Warn, format_args!("{peer}: {text}")),
                 None => self.logger.line(Level::Warn, format_args!("{text}")),
             }
+            // What was asked before the fault is answered, as far as the socket takes it at once.
+            self.flush.remove(slot.index());
+            self.write(slot.index());
         }
+        let Some(channel) = self.channels.get_mut(slot) else { return };
         if channel.fail(reason, &mut self.sends) {
             self.leave_lists(slot.index());
             self.announce(slot, news::CLOSED);
