@@ -149,9 +149,10 @@ impl Engine {
         self.selector.fd()
     }
 
-    /// How long until there is work: zero for now, `None` for not before something arrives.
+    /// How long until there is work: zero for now, `None` for not before something arrives. Work that
+    /// a turn left in the selector (bytes beyond its budget) counts too: the signal stands for it.
     pub fn timeout(&self) -> Option<Duration> {
-        if self.has_work() {
+        if self.has_work() || self.selector.is_signalled() {
             return Some(Duration::ZERO);
         }
         self.next_deadline().map(|at| at.since(self.clock.now()))
