@@ -104,14 +104,10 @@ static inline kloop_status kloop_ev_start(kloop_ev *k, struct ev_loop *loop, klo
   k->loop = loop;
   k->on_event = on_event;
   k->on_error = on_error;
-  /* Not ev_init and its macros: their type punning does not compile without warnings. */
-  k->io.active = k->io.pending = k->io.priority = 0;
-  k->before.active = k->before.pending = 0;
-  k->before.priority = EV_MINPRI;
-  k->io.cb = kloop_ev_readable_;
-  k->before.cb = kloop_ev_before_;
+  ev_io_init(&k->io, kloop_ev_readable_, fd, EV_READ);
+  ev_prepare_init(&k->before, kloop_ev_before_);
+  ev_set_priority(&k->before, EV_MINPRI);
   k->io.data = k->before.data = k;
-  ev_io_set(&k->io, fd, EV_READ);
   ev_io_start(loop, &k->io);
   ev_prepare_start(loop, &k->before);
   ev_unref(loop);
