@@ -1,12 +1,14 @@
 /* One body for every loop: a producer, a consumer or a broker in the loop under test, and its
  * counterpart on a thread of its own with an engine of its own.
  *
- *   conformance LOOP ROLE [SIZE]     ROLE: producer, consumer, broker
+ *   conformance LOOP ROLE [SIZE]     ROLE: producer, consumer, broker, endings
  *
  * With event arrays of 1, 7 and 64 each: at rest nothing spins; under load every record comes once,
  * while two threads post; work that is left over is done without any new cause; a deadline of kloop's
  * ends the loop's sleep with nothing else going on. After each turn of the loop, and after each call
  * outside of it: if kloop has work, the descriptor is readable.
+ *
+ * Endings, for adapters: stopped in an event, after a failed poll, and ended with nothing left.
  *
  * Prints one row; a check that fails ends the program with its place on stderr. SIZE is printed in the
  * row. Wake-ups are calls of kloop_poll. */
@@ -24,9 +26,12 @@ static const char VALUE[] = "a record of a hundred bytes; a record of a hundred 
 
 /* The loop's side. */
 static kloop_engine *engine;
+static uint32_t flags; /* KLOOP_ENGINE_* */
 static kloop_producer *producer;
 static kloop_topic topic;
 static int ready, writable;
+static int stop_at_post;
+static kloop_status failure, expected_failure;
 static int64_t last_event_ms;
 static uint64_t sent, delivered, next_offset, posted, next_post[POSTERS + 1];
 
@@ -50,8 +55,14 @@ static int64_t now_ms(void) {
 /* The check that all this is about. The descriptor itself is asked, whatever the loop watches. A
  * deadline that is over by nanoseconds may reach the descriptor's clock a moment later. */
 static void readable_if_work(void) {
+  if (flags & KLOOP_ENGINE_NO_TIMERFD) return; /* the host obeys the timeout instead */
   struct pollfd watch = {.fd = kloop_engine_fd(engine), .events = POLLIN};
   if (kloop_engine_timeout(engine) == 0) CHECK_IS(poll(&watch, 1, 10), 1);
+}
+
+/* After calls outside of kloop_poll. */
+static void readable_if_called(void) {
+  if (!(flags & KLOOP_ENGINE_NO_AUTOWAKE)) readable_if_work();
 }
 
 static void turn(int ms) {
@@ -102,6 +113,7 @@ void take_event(const kloop_event *ev) {
       next_offset = count_records(engine, ev, next_offset);
       break;
     case KLOOP_EV_POSTED:
+      if (stop_at_post) loop_stop();
       CHECK_IS(ev->user & 0xffffffffu, next_post[ev->user >> 32]++);
       posted++;
       break;
@@ -110,7 +122,11 @@ void take_event(const kloop_event *ev) {
   }
 }
 
-void poll_failed(kloop_status status) { CHECK_IS(status, KLOOP_OK); }
+void poll_failed(kloop_status status) {
+  CHECK_IS(status, expected_failure);
+  CHECK_IS(failure, KLOOP_OK); /* told once */
+  failure = status;
+}
 
 void pump_once(kloop_engine *e, uint32_t cap) {
   kloop_event events[64];
@@ -184,7 +200,7 @@ static void produce(uint64_t until) {
     CHECK(took >= 0);
     sent += (uint64_t)took;
     if (took == 0) writable = 0;
-    readable_if_work();
+    readable_if_called();
   }
 }
 
@@ -219,6 +235,11 @@ static void run(const char *loop, enum role role, uint32_t cap, struct wakeups *
   /* Small arrays go with small budgets: then turns leave bytes in the sockets, too. */
   CHECK_IS(kloop_engine_config_init(&config, sizeof config, KLOOP_ABI), KLOOP_OK);
   config.memory_limit = 8u << 20;
+  /* The lazy variants poll before they wait, so calls need not wake them; a loop by hand may obey the
+   * timeout, too. */
+  flags = strstr(loop, "-lazy") ? KLOOP_ENGINE_NO_AUTOWAKE : 0;
+  if (flags && strncmp(loop, "lib", 3) != 0) flags |= KLOOP_ENGINE_NO_TIMERFD;
+  config.flags = flags;
   config.io_budget = cap == 64 ? 0 : cap * 1000;
   CHECK_IS(kloop_engine_new(&config, &engine, &err), KLOOP_OK);
   peer.engine = check_engine();
@@ -247,7 +268,7 @@ static void run(const char *loop, enum role role, uint32_t cap, struct wakeups *
     consumer = check_consumer(client, NULL, 0);
     CHECK_IS(kloop_consumer_assign(consumer, &from, 1), KLOOP_OK);
   }
-  readable_if_work();
+  readable_if_called();
   CHECK_IS(pthread_create(&peer_thread, NULL, peer_main, NULL), 0);
   UNTIL(ready);
 
@@ -295,7 +316,7 @@ static void run(const char *loop, enum role role, uint32_t cap, struct wakeups *
    * a turn sleeps, it sleeps for too long. */
   for (uint64_t i = 0; i < LEFT_OVER; i++) {
     CHECK_IS(kloop_waker_post(waker, (uint64_t)POSTERS << 32 | i), KLOOP_OK);
-    readable_if_work();
+    readable_if_called();
   }
   int64_t since = now_ms();
   while (next_post[POSTERS] < LEFT_OVER) turn(1500);
@@ -345,11 +366,67 @@ static void run(const char *loop, enum role role, uint32_t cap, struct wakeups *
   if (role != BROKER) kloop_broker_free(broker);
 }
 
+static void *take_it(void *unused) {
+  (void)unused;
+  CHECK_IS(kloop_engine_take(engine), KLOOP_OK);
+  return NULL;
+}
+
+static kloop_waker *begin_ending(const char *loop, uint32_t cap) {
+  kloop_waker *waker;
+  engine = check_engine();
+  CHECK_IS(kloop_waker_new(engine, &waker), KLOOP_OK);
+  posted = 0;
+  memset(next_post, 0, sizeof next_post);
+  CHECK(loop_begin(loop, engine, cap));
+  for (uint64_t i = 0; i < 5; i++) CHECK_IS(kloop_waker_post(waker, i), KLOOP_OK);
+  return waker;
+}
+
+static void endings(const char *loop) {
+  for (uint32_t cap = 1; cap <= 64; cap += 63) {
+    /* Stopped in an event: the rest of the array comes, and nothing else. */
+    kloop_event events[8];
+    stop_at_post = 1;
+    kloop_waker *waker = begin_ending(loop, cap);
+    loop_turn(1000);
+    loop_turn(20);
+    CHECK_IS(posted, cap == 1 ? 1 : 5);
+    CHECK(!loop_watches());
+    CHECK_IS(kloop_poll(engine, events, 8, 0), cap == 1 ? 4 : 0);
+    stop_at_post = 0;
+    loop_end();
+    kloop_engine_free(engine);
+    kloop_waker_free(waker);
+  }
+  /* A poll that fails, here since the engine went to another thread. */
+  pthread_t thief;
+  kloop_waker *waker = begin_ending(loop, 64);
+  CHECK_IS(pthread_create(&thief, NULL, take_it, NULL), 0);
+  pthread_join(thief, NULL);
+  expected_failure = KLOOP_E_THREAD;
+  loop_turn(1000);
+  loop_turn(20);
+  CHECK_IS(failure, KLOOP_E_THREAD);
+  CHECK(!loop_watches());
+  CHECK_IS(kloop_engine_take(engine), KLOOP_OK);
+  loop_end();
+  kloop_engine_free(engine);
+  kloop_waker_free(waker);
+
+  engine = check_engine();
+  CHECK_IS(kloop_waker_new(engine, &waker), KLOOP_OK);
+  loop_extra(engine, waker);
+  kloop_waker_free(waker);
+  printf("ok %s endings stopped in an event, after a failed poll, with nothing left behind\n", loop);
+}
+
 int main(int argc, char **argv) {
   const uint32_t caps[] = {1, 7, 64};
   struct wakeups w[3];
   int role = 0;
   CHECK(argc >= 3);
+  if (strcmp(argv[2], "endings") == 0) return endings(argv[1]), 0;
   while (role < 3 && strcmp(ROLES[role], argv[2]) != 0) role++;
   CHECK(role < 3);
   for (int i = 0; i < 3; i++) run(argv[1], (enum role)role, caps[i], &w[i]);

@@ -24,7 +24,7 @@ static void on_limit(struct ev_loop *l, ev_timer *timer, int what) {
 }
 
 int loop_begin(const char *variant, kloop_engine *engine, uint32_t cap) {
-  if (strcmp(variant, "libev") != 0) return 0;
+  if (strncmp(variant, "libev", 5) != 0) return 0;
   CHECK((loop = ev_loop_new(0)) != NULL);
   CHECK_IS(kloop_ev_start(&k, loop, engine, on_event, on_error, NULL), KLOOP_OK);
   k.cap = cap;
@@ -44,4 +44,14 @@ void loop_end(void) {
   kloop_ev_stop(&k);
   CHECK_IS(ev_run(loop, 0), 0); /* ends at once: nothing is left that counts */
   ev_loop_destroy(loop);
+}
+
+void loop_stop(void) { kloop_ev_stop(&k); }
+int loop_watches(void) { return k.running; }
+void loop_extra(kloop_engine *engine, kloop_waker *waker) {
+  (void)waker;
+  kloop_ev not_started;
+  kloop_engine_free(engine);
+  /* Without an engine the start says so, and there is nothing to stop or close. */
+  CHECK(kloop_ev_start(&not_started, ev_default_loop(0), NULL, on_event, on_error, NULL) != 0);
 }

@@ -20,7 +20,7 @@ static void on_error(kloop_uv *from, kloop_status status) {
 static void on_limit(uv_timer_t *timer) { (void)timer; }
 
 int loop_begin(const char *variant, kloop_engine *engine, uint32_t cap) {
-  if (strcmp(variant, "libuv") != 0) return 0;
+  if (strncmp(variant, "libuv", 5) != 0) return 0;
   CHECK_IS(uv_loop_init(&loop), 0);
   CHECK_IS(uv_timer_init(&loop, &limit), 0);
   CHECK_IS(kloop_uv_start(&k, &loop, engine, on_event, on_error, NULL), 0);
@@ -48,4 +48,14 @@ void loop_end(void) {
   CHECK_IS(uv_run(&loop, UV_RUN_DEFAULT), 0);
   CHECK(closed);
   CHECK_IS(uv_loop_close(&loop), 0); /* says whether a handle was left behind */
+}
+
+void loop_stop(void) { kloop_uv_stop(&k); }
+int loop_watches(void) { return k.running; }
+void loop_extra(kloop_engine *engine, kloop_waker *waker) {
+  (void)waker;
+  kloop_uv not_started;
+  kloop_engine_free(engine);
+  /* Without an engine the start says so, and there is nothing to stop or close. */
+  CHECK(kloop_uv_start(&not_started, uv_default_loop(), NULL, on_event, on_error, NULL) != 0);
 }

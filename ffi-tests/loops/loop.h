@@ -21,8 +21,13 @@ void pump_once(kloop_engine *engine, uint32_t cap);
 int loop_begin(const char *variant, kloop_engine *engine, uint32_t cap);
 /* Sleeps until something is to do, for `ms` milliseconds at most, and does it. */
 void loop_turn(int ms);
-/* Stops watching; the engine is freed next. */
+/* Stops watching; the engine is freed next. Checks that nothing is left behind in the loop. */
 void loop_end(void);
+/* Of an adapter: stops it, also in take_event; whether it watches; and what only this adapter has to
+ * show, with an engine that no loop watches. */
+void loop_stop(void);
+int loop_watches(void);
+void loop_extra(kloop_engine *engine, kloop_waker *waker);
 
 #ifdef __cplusplus
 }
