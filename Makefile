@@ -3,12 +3,15 @@
 #   make demo       a broker, a producer and a consumer in one thread, measured
 #   make test       everything that needs no foreign peer
 #   make examples   the C programs of examples/c, into build/
+#   make examples-loops   the programs for libuv, libev and asio, and the C++ one
+#   make embed      every loop, linker and language that a host may have, a row each
 #   make interop    installs real Kafka peers into .interop/ and runs the matrix
 #   make limit      kloop beside the raw limit of the machine, as ratios (4 minutes)
 #   make header     writes include/kloop.h anew
 #   make fuzz       runs the fuzz targets for SECONDS each (60)
 
 CC ?= cc
+CXX ?= c++
 CARGO ?= cargo
 BUILD := build
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -17,9 +20,14 @@ CFLAGS ?= -O2
 STRICT := -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude
 LIBS := -lpthread -lm -ldl
 EXAMPLES := pipeline producer consumer broker proxy
+ROLES := producer consumer broker
+# libuv's header wants more than strict C gives it.
+STRICT_LOOPS := $(subst -std=c11,-std=gnu11,$(STRICT))
+STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror -Iinclude
+ADAPTERS := $(wildcard include/kloop/*.hpp include/kloop/adapters/*)
 SECONDS := 60
 
-.PHONY: demo test examples interop limit header fuzz clean tools lib choices
+.PHONY: demo test examples examples-loops embed interop limit header fuzz clean tools lib choices
 
 demo: examples
 	$(BUILD)/pipeline
@@ -33,6 +41,24 @@ $(BUILD)/pipeline: examples/c/pipeline.c examples/c/heap_count.c examples/c/heap
 $(BUILD)/%: examples/c/%.c examples/c/program.h include/kloop.h lib
 	@mkdir -p $(BUILD)
 	$(CC) $(STRICT) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
+
+examples-loops: $(foreach loop,uv ev asio,$(ROLES:%=$(BUILD)/loops/$(loop)_%)) $(BUILD)/raii
+
+$(BUILD)/loops/uv_%: examples/loops/uv_%.c include/kloop.h $(ADAPTERS) lib
+	@mkdir -p $(@D)
+	$(CC) $(STRICT_LOOPS) $(CFLAGS) $< $(LIB) -luv $(LIBS) -o $@
+
+$(BUILD)/loops/ev_%: examples/loops/ev_%.c include/kloop.h $(ADAPTERS) lib
+	@mkdir -p $(@D)
+	$(CC) $(STRICT_LOOPS) $(CFLAGS) $< $(LIB) -lev $(LIBS) -o $@
+
+$(BUILD)/loops/asio_%: examples/loops/asio_%.cpp include/kloop.h $(ADAPTERS) lib
+	@mkdir -p $(@D)
+	$(CXX) $(STRICT_CXX) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
+
+$(BUILD)/raii: examples/cpp/raii.cpp include/kloop.h $(ADAPTERS) lib
+	@mkdir -p $(@D)
+	$(CXX) $(STRICT_CXX) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
 
 # Cargo knows best whether the library is up to date.
 lib: tools
@@ -48,6 +74,9 @@ test: tools
 header: tools
 	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header -- the_header_is
 	$(CARGO) test --quiet --features header --test header
+
+embed: lib
+	embed/run
 
 interop: examples
 	interop/run

@@ -1045,7 +1045,8 @@ kloop_status kloop_engine_take(struct kloop_engine *e) KLOOP_NOEXCEPT;
 
 /**
  * The descriptor to watch for reading, level-triggered; readable means call `kloop_poll`. The same
- * for the engine's life; never read, write or close it. Negative: a status.
+ * for the engine's life; never read, write or close it. A host that watches edge-triggered polls
+ * until `kloop_engine_timeout` is not 0. Negative: a status.
  *
  * The caller owes:
  * `e` is NULL or an engine handle.
@@ -1054,7 +1055,7 @@ KLOOP_MUST_USE int kloop_engine_fd(const struct kloop_engine *e) KLOOP_NOEXCEPT;
 
 /**
  * Nanoseconds until there is work: 0 for now, -1 for not before something arrives; below that a
- * status. Needed only with `KLOOP_ENGINE_NO_TIMERFD`.
+ * status. Needed with `KLOOP_ENGINE_NO_TIMERFD`, and by hosts that watch edge-triggered.
  *
  * The caller owes:
  * `e` is NULL or an engine handle.

@@ -157,9 +157,12 @@ impl Engine {
         self.selector.fd()
     }
 
-    /// How long until there is work: zero for now, `None` for not before something arrives.
+    /// How long until there is work: zero for now, `None` for not before something arrives. Work that
+    /// a turn left in the selector (bytes beyond its budget) counts too: the signal stands for it; and
+    /// a deadline for which the alarm has yet to be set, unless the host sleeps by this number.
     pub fn timeout(&self) -> Option<Duration> {
-        if self.has_work() {
+        let unarmed = self.timer_descriptor && self.is_deadline_earlier();
+        if self.has_work() || self.selector.is_signalled() || unarmed {
             return Some(Duration::ZERO);
         }
         self.next_deadline().map(|at| at.since(self.clock.now()))
@@ -321,12 +324,16 @@ impl Engine {
     /// A call outside of a turn may have left work or an earlier deadline: the descriptor becomes
     /// readable, so that a host that only watches it polls.
     pub fn touch(&mut self) {
-        let earlier = match (self.next_deadline(), self.armed) {
+        if self.autowake && (self.is_deadline_earlier() || self.has_work()) {
+            self.selector.signal();
+        }
+    }
+
+    /// Whether a call outside of a turn has brought the next deadline forward.
+    fn is_deadline_earlier(&self) -> bool {
+        match (self.next_deadline(), self.armed) {
             (Some(next), Some(armed)) => next < armed,
             (next, armed) => next.is_some() && armed.is_none(),
-        };
-        if self.autowake && (earlier || self.has_work()) {
-            self.selector.signal();
         }
     }
 

@@ -227,7 +227,8 @@ pub unsafe extern "C" fn kloop_engine_take(e: *mut kloop_engine) -> kloop_status
 }
 
 /// The descriptor to watch for reading, level-triggered; readable means call `kloop_poll`. The same
-/// for the engine's life; never read, write or close it. Negative: a status.
+/// for the engine's life; never read, write or close it. A host that watches edge-triggered polls
+/// until `kloop_engine_timeout` is not 0. Negative: a status.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle.
@@ -239,7 +240,7 @@ pub unsafe extern "C" fn kloop_engine_fd(e: *const kloop_engine) -> c_int {
 }
 
 /// Nanoseconds until there is work: 0 for now, -1 for not before something arrives; below that a
-/// status. Needed only with `KLOOP_ENGINE_NO_TIMERFD`.
+/// status. Needed with `KLOOP_ENGINE_NO_TIMERFD`, and by hosts that watch edge-triggered.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle.

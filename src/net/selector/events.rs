@@ -32,7 +32,9 @@ impl Selector {
     pub(super) fn collect(&mut self) {
         let events = core::mem::replace(&mut self.events, Events::with_capacity(0));
         self.counters.wakeups += u64::from(!events.is_empty());
+        let mut taken = 0;
         for event in &events {
+            taken += 1;
             match event.token() {
                 SIGNAL => self.signal_seen = true,
                 ALARM => {
@@ -42,6 +44,8 @@ impl Selector {
                 token => self.on_edge(token, event),
             }
         }
+        // A host that watches edge-triggered is not told again of those that are still in there.
+        self.more_edges = taken == events.capacity();
         self.events = events;
         self.accept();
     }

@@ -158,6 +158,8 @@ pub struct Selector {
     waiter: usize,
     /// The poller said that the signal is set.
     signal_seen: bool,
+    /// The poller filled the table of edges, and may hold more of them.
+    more_edges: bool,
     /// Between `wait` and `settle`: what is left is seen at the end.
     in_turn: bool,
     /// The latest time that was passed in.
@@ -209,6 +211,7 @@ impl Selector {
             waker,
             waiter,
             signal_seen: false,
+            more_edges: false,
             in_turn: false,
             now: Instant::default(),
             notices_left: budget.notices,
@@ -335,6 +338,11 @@ impl Selector {
         }
     }
 
+    /// Whether the descriptor was made readable and no turn has ended since with nothing left to do.
+    pub fn is_signalled(&self) -> bool {
+        self.waker.is_signalled()
+    }
+
     /// Whether a [`Waker`] was used since the last call. At the beginning of a turn, before the
     /// queue that the wake is about is drained.
     pub fn take_posted(&mut self) -> bool {
@@ -411,6 +419,7 @@ impl Selector {
         !self.ready.is_empty()
             || !self.flush.is_empty()
             || !self.exchanges.ready.is_empty()
+            || self.more_edges
             || self.current.is_some()
             || (self.listeners.any_pending() && !self.channels.is_full())
             || self.memory_is_back()
