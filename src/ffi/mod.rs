@@ -25,6 +25,7 @@ mod handle;
 mod producer;
 mod reactor;
 mod records;
+mod self_check;
 mod slice;
 mod status;
 mod version;
@@ -40,6 +41,7 @@ pub use handle::{kloop_broker, kloop_client, kloop_consumer, kloop_engine, kloop
 pub use producer::*;
 pub use reactor::*;
 pub use records::*;
+pub use self_check::*;
 pub use slice::*;
 pub use status::*;
 pub use version::*;
