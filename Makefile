@@ -5,6 +5,9 @@
 #   make examples   the C programs of examples/c, into build/
 #   make interop    installs real Kafka peers into .interop/ and runs the matrix
 #   make limit      kloop beside the raw limit of the machine, as ratios
+#   make dist       what is shipped, into dist/: both libraries, headers, pkg-config, CMake, SBOM;
+#                   TRIPLE=x86_64-unknown-linux-musl makes the archive for static programs
+#   make install    copies dist/ to DESTDIR PREFIX (/usr/local) LIBDIR (PREFIX/lib)
 #   make header     writes include/kloop.h anew
 #   make fuzz       runs the fuzz targets for SECONDS each (60)
 
@@ -18,8 +21,14 @@ STRICT := -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude
 LIBS := -lpthread -lm -ldl
 EXAMPLES := pipeline producer consumer broker proxy
 SECONDS := 60
+# Empty is this machine's; another one gets a folder of its own below dist/.
+TRIPLE ?=
+DIST := dist$(TRIPLE:%=/%)
+DIST_LIB := $(TARGET)/$(TRIPLE:%=%/)release/libkloop.a
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 
-.PHONY: demo test examples interop limit header fuzz clean tools lib
+.PHONY: demo test examples interop limit dist install header fuzz clean tools lib
 
 demo: examples
 	$(BUILD)/pipeline
@@ -45,6 +54,14 @@ tools:
 test: tools
 	.ci/test
 
+dist: tools
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(TRIPLE:%=--target %)
+	CC="$(CC)" packaging/dist $(DIST_LIB) $(DIST) $(or $(TRIPLE),$$(rustc -vV | sed -n 's/^host: //p'))
+
+# Not after dist by itself: root installs what somebody else has built.
+install:
+	@packaging/install $(DIST) "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
+
 header: tools
 	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header -- the_header_is
 	$(CARGO) test --quiet --features header --test header
@@ -59,5 +76,5 @@ fuzz: tools
 	.ci/fuzz $(SECONDS)
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) dist
 	$(CARGO) clean
