@@ -27,6 +27,8 @@ DIST := dist$(TRIPLE:%=/%)
 DIST_LIB := $(TARGET)/$(TRIPLE:%=%/)release/libkloop.a
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+# The header of each minor version is kept, for programs of the past.
+ABI := ffi-tests/abi/$(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p;/^version/q' Cargo.toml)
 
 .PHONY: demo test examples interop limit dist install header fuzz clean tools lib
 
@@ -64,6 +66,7 @@ install:
 
 header: tools
 	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header -- the_header_is
+	mkdir -p $(ABI) && cp include/kloop.h $(ABI)/
 	$(CARGO) test --quiet --features header --test header
 
 interop: examples

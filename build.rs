@@ -13,7 +13,7 @@ fn main() {
     header();
 }
 
-/// What Cargo.lock has too: crates of other systems, and of build scripts. tests/layout.rs compares
+/// What Cargo.lock has too: crates of other systems, and of build scripts. tests/shipped.rs compares
 /// the rest with cargo's own list.
 const NOT_LINKED: [&str; 4] = ["wasi", "windows-sys", "windows-link", "version_check"];
 
