@@ -7,6 +7,9 @@
 #   make embed      every loop, linker and language that a host may have, a row each
 #   make interop    installs real Kafka peers into .interop/ and runs the matrix
 #   make limit      kloop beside the raw limit of the machine, as ratios (4 minutes)
+#   make dist       what is shipped, into dist/: both libraries, headers, pkg-config, CMake, SBOM;
+#                   TRIPLE=x86_64-unknown-linux-musl makes the archive for static programs
+#   make install    copies dist/ to DESTDIR PREFIX (/usr/local) LIBDIR (PREFIX/lib)
 #   make header     writes include/kloop.h anew
 #   make fuzz       runs the fuzz targets for SECONDS each (60)
 
@@ -26,8 +29,16 @@ STRICT_LOOPS := $(subst -std=c11,-std=gnu11,$(STRICT))
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror -Iinclude
 ADAPTERS := $(wildcard include/kloop/*.hpp include/kloop/adapters/*)
 SECONDS := 60
+# Empty is this machine's; another one gets a folder of its own below dist/.
+TRIPLE ?=
+DIST := dist$(TRIPLE:%=/%)
+DIST_LIB := $(TARGET)/$(TRIPLE:%=%/)release/libkloop.a
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+# The header of each minor version is kept, for programs of the past.
+ABI := ffi-tests/abi/$(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p;/^version/q' Cargo.toml)
 
-.PHONY: demo test examples examples-loops embed interop limit header fuzz clean tools lib choices
+.PHONY: demo test examples examples-loops embed interop limit choices dist install header fuzz clean tools lib
 
 demo: examples
 	$(BUILD)/pipeline
@@ -71,8 +82,17 @@ tools:
 test: tools
 	.ci/test
 
+dist: tools
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(TRIPLE:%=--target %)
+	CC="$(CC)" packaging/dist $(DIST_LIB) $(DIST) $(or $(TRIPLE),$$(rustc -vV | sed -n 's/^host: //p'))
+
+# Not after dist by itself: root installs what somebody else has built.
+install:
+	@packaging/install $(DIST) "$(DESTDIR)" "$(PREFIX)" "$(LIBDIR)"
+
 header: tools
 	KLOOP_WRITE_HEADER=1 $(CARGO) test --quiet --features header --test header -- the_header_is
+	mkdir -p $(ABI) && cp include/kloop.h $(ABI)/
 	$(CARGO) test --quiet --features header --test header
 
 embed: lib
@@ -93,5 +113,5 @@ fuzz: tools
 	.ci/fuzz $(SECONDS)
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) dist
 	$(CARGO) clean

@@ -36,6 +36,9 @@ static void without_any_handle(void) {
   CHECK_IS(kloop_status_flags(KLOOP_E_INVALID), KLOOP_IS_MISUSE);
   CHECK_IS(kloop_status_flags(KLOOP_E_POISONED), KLOOP_IS_FATAL);
   CHECK_IS(kloop_status_flags(0), 0);
+  CHECK_IS(kloop_check_unwind(), KLOOP_E_PANIC);
+  CHECK_IS(kloop_check_unwind(), KLOOP_E_PANIC);
+  CHECK(strncmp(kloop_build_info(), "kloop ", 6) == 0 && strstr(kloop_build_info(), "\ncrates ") != NULL);
 }
 
 static void without_children(void) {

@@ -960,6 +960,22 @@ uint32_t kloop_status_flags(kloop_status status) KLOOP_NOEXCEPT;
 uint32_t kloop_version(void) KLOOP_NOEXCEPT;
 
 /**
+ * Throws a panic inside and catches it, to see whether the program's link kept unwinding: answers
+ * `KLOOP_E_PANIC`, which is good news. A program that lost it (a static one without
+ * `-Wl,--eh-frame-hdr`, or a library built with `panic = "abort"`) ends here with SIGABRT, as it
+ * would at a bug in kloop. Call it once in a test of your program. Prints nothing. Any thread.
+ */
+kloop_status kloop_check_unwind(void) KLOOP_NOEXCEPT;
+
+/**
+ * What this library was built of, as a static string of lines, each a name, a space and the rest:
+ * `kloop` its version, `target`, `profile`, `features` (or none), `rustc`, and `crates`, the exact
+ * versions in it by kloop's own Cargo.lock (a Rust program that builds kloop may have others). Any
+ * thread.
+ */
+const char *kloop_build_info(void) KLOOP_NOEXCEPT;
+
+/**
  * Prepares an engine config. `size` is `sizeof` of the struct, `abi` is `KLOOP_ABI`. Any thread.
  *
  * The caller owes:

@@ -25,6 +25,7 @@ mod handle;
 mod producer;
 mod reactor;
 mod records;
+mod self_check;
 mod slice;
 mod status;
 #[cfg(all(test, not(miri)))]
@@ -42,6 +43,7 @@ pub use handle::{kloop_broker, kloop_client, kloop_consumer, kloop_engine, kloop
 pub use producer::*;
 pub use reactor::*;
 pub use records::*;
+pub use self_check::*;
 pub use slice::*;
 pub use status::*;
 pub use version::*;

@@ -361,6 +361,26 @@ fn ten_thousand_batches_are_found_by_time() {
     assert_eq!((newest.offset, newest.timestamp), expected);
 }
 
+/// Small enough for an interpreter, on which machines with other byte orders and word sizes are tried
+/// (.ci/miri).
+#[test]
+fn a_small_log_on_any_machine() {
+    let core = core(2 << 20);
+    let p = partition(&core, "t");
+    let bases: Vec<i64> =
+        (0..6).map(|i| append(&core, &p, &batch(1 + i % 3, 5, 100 * i as i64))).collect();
+    assert_eq!(bases, [0, 1, 3, 6, 7, 9]);
+    assert_eq!(p.read(|log| (log.start_offset(), log.end_offset())), Ok((0, 12)));
+    for (offset, base) in [(0, 0), (2, 1), (8, 7), (11, 9)] {
+        assert_eq!(read(&p, offset, 1).unwrap().0, [base]);
+    }
+    assert_eq!(read(&p, 0, usize::MAX).unwrap().0, bases);
+    assert_eq!(read(&p, 13, 1).err(), Some(OutOfRange));
+    let batch = p.read(|log| log.batch_since(202)).unwrap();
+    let found = batch.and_then(|b| first_since(&b, 202)).map(|f| (f.offset, f.timestamp));
+    assert_eq!(found, Some((5, 202)));
+}
+
 #[test]
 fn times_of_compressed_and_stamped_batches() {
     let core = core(8 << 20);

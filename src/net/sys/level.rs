@@ -69,7 +69,8 @@ mod platform {
                     // 68 years are enough, and fit wherever seconds have 32 bits.
                     tv_sec: after.as_secs().min(i32::MAX as u64) as _,
                     // Zero would switch it off.
-                    tv_nsec: after.subsec_nanos().max(u32::from(after.as_secs() == 0)).into(),
+                    // Seconds and nanoseconds have 32 bits on some machines, 64 on others.
+                    tv_nsec: after.subsec_nanos().max(u32::from(after.as_secs() == 0)) as _,
                 },
             };
             let old = core::ptr::null_mut();
