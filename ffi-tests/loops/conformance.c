@@ -134,7 +134,8 @@ void pump_once(kloop_engine *e, uint32_t cap) {
   if (n < 0) poll_failed(n);
   for (int32_t i = 0; i < n; i++) {
     take_event(&events[i]);
-    kloop_release(e, &events[i].lease, 1);
+    /* Not with no lease: a release looks for work, too, and would cover for a poll that forgot it. */
+    if (events[i].lease) kloop_release(e, &events[i].lease, 1);
   }
   readable_if_work();
 }

@@ -66,7 +66,7 @@ static inline void kloop_ev_pump_(kloop_ev *k) {
     k->on_event(k, &events[i]);
     if (events[i].lease) back[held++] = events[i].lease;
   }
-  kloop_release(engine, back, held);
+  if (held) kloop_release(engine, back, held);
   if (n < 0) {
     kloop_ev_stop(k);
     if (k->on_error) k->on_error(k, n);
