@@ -7,6 +7,7 @@
 #   make embed      every loop, linker and language that a host may have, a row each
 #   make interop    installs real Kafka peers into .interop/ and runs the matrix
 #   make limit      kloop beside the raw limit of the machine, as ratios (4 minutes)
+#   make choices    what PREFAULT, huge pages and busy polling buy
 #   make dist       what is shipped, into dist/: both libraries, headers, pkg-config, CMake, SBOM;
 #                   TRIPLE=x86_64-unknown-linux-musl makes the archive for static programs
 #   make install    copies dist/ to DESTDIR PREFIX (/usr/local) LIBDIR (PREFIX/lib)

@@ -24,6 +24,7 @@ typedef struct Whole {
   kloop_client *client;
   kloop_producer *producer;
   kloop_consumer *consumer;
+  kloop_waker *waker;
   kloop_topic topic;
   uint64_t given, delivered, seen;
 } Whole;
@@ -66,6 +67,7 @@ static Whole whole(int threads) {
     rc.handlers = 1;
     CHECK_IS(kloop_broker_start(w.broker, &rc, NULL), KLOOP_OK);
   }
+  CHECK_IS(kloop_waker_new(w.engine, &w.waker), KLOOP_OK);
   w.client = check_client(w.engine, address);
   w.producer = check_producer(w.client, NULL, 0);
   w.consumer = check_consumer(w.client, NULL, 0);
@@ -88,11 +90,15 @@ static void every_call_is_refused(Whole *w) {
   CHECK_IS(kloop_client_topic(w->client, "child", 5, &topic), KLOOP_E_THREAD);
   CHECK_IS(kloop_broker_close(w->broker, 0), KLOOP_E_THREAD);
   CHECK_IS(kloop_broker_stop(w->broker, 0), KLOOP_E_THREAD);
+  CHECK_IS(kloop_broker_take(w->broker, &event, 1, -1), KLOOP_E_THREAD);
+  CHECK_IS(kloop_broker_respond(w->broker, 1, NULL, 0, 0, 0), KLOOP_E_THREAD);
+  CHECK_IS(kloop_waker_post(w->waker, 1), KLOOP_E_CLOSED);
   kloop_engine_error(w->engine, &err);
   CHECK_IS(err.code, KLOOP_E_THREAD);
 }
 
 static void free_in_order(Whole *w, int order) {
+  kloop_waker_free(w->waker);
   for (int i = 0; i < 5; i++) {
     switch ((i + order) % 5) {
       case 0: kloop_engine_free(w->engine); break;

@@ -19,7 +19,7 @@ fn start() -> Reactor {
 fn start_with(mut config: BrokerConfig) -> Reactor {
     config.host_apis[0] = 1 << ApiKey::FIND_COORDINATOR.0;
     let sizes = ReactorConfig { processors: 2, handlers: 2, ..ReactorConfig::default() };
-    let limits = BrokerLimits { max_connections: 16, ..BrokerLimits::default() };
+    let limits = BrokerLimits { max_connections: 400, ..BrokerLimits::default() };
     let at = ([127, 0, 0, 1], 0).into();
     Reactor::start(config, limits, sizes, at, None, Logger::silent(), 5).unwrap()
 }
@@ -173,6 +173,35 @@ fn answers_of_all_sizes() {
         assert_eq!(answer(&mut socket), Some((99, b"the end".to_vec())));
         assert_eq!(answer(&mut socket), None);
     });
+    reactor.stop(LONG);
+}
+
+/// What the host keeps unanswered holds up nobody else, however much it is.
+#[test]
+fn many_requests_that_the_host_keeps() {
+    let mut reactor = start();
+    let threads = reactor.host_threads();
+    let mut kept: Vec<_> = (0..300).map(|_| connect(reactor.address())).collect();
+    for (i, socket) in (0..).zip(&mut kept) {
+        ask(socket, i, b"when you can");
+    }
+    until(|| reactor.stats().host_requests == 300);
+    let mut other = connect(reactor.address());
+    for correlation_id in 0..50i32 {
+        let mut versions = vec![0, 0, 0, 10, 0, 18, 0, 0];
+        versions.extend(correlation_id.to_be_bytes());
+        versions.extend([255, 255]);
+        other.write_all(&versions).unwrap();
+        assert_eq!(answer(&mut other).unwrap().0, correlation_id);
+    }
+    let mut taken = Vec::new();
+    while taken.len() < 300 {
+        threads.take(300, Some(LONG), |one| taken.push(one)).unwrap();
+    }
+    taken.iter().for_each(|one| threads.respond(one.id, &[b"now"], false).unwrap());
+    for (i, socket) in (0..).zip(&mut kept) {
+        assert_eq!(answer(socket), Some((i, b"now".to_vec())));
+    }
     reactor.stop(LONG);
 }
 

@@ -5,7 +5,9 @@
 // no method here. Nothing throws, and nothing here needs exceptions or RTTI: calls that make something
 // answer a result<T>, the others a status. No std type crosses the library's boundary.
 //
-// Threads: as in kloop.h. All of it belongs to the engine's thread, but for waker::post.
+// Threads: as in kloop.h. All of it belongs to the engine's thread, but for waker::post, and for
+// broker::respond once the broker has threads of its own (kloop_broker_start and kloop_broker_take are
+// called with get()).
 //
 // Order: an engine may end before or after its clients, producers, consumers, brokers and wakers.
 // Leases, and records read under them, must end before their engine.
@@ -14,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <kloop.h>

@@ -16,8 +16,9 @@
 use super::answer::Begin;
 use super::connections::State;
 use super::delayed::Source;
+use super::host_answer::{HEADER, seal};
 use super::reactor::mailbox::Mailbox;
-use super::reactor::{Reply, Request, Response, Shared};
+use super::reactor::{HostAnswer, Reply, Request, Response, Shared};
 use super::request::{Stop, WaitFor};
 use super::serve::{Ran, When};
 use super::server::Broker;
@@ -200,7 +201,9 @@ impl Broker {
         };
         if self.connections.state(conn) != Some(expected) {
             // It is gone; what was answered goes with it.
-            if let (Reply::Host { id }, Some(dispatch)) = (reply, &self.dispatch) {
+            if let (Reply::Host { id } | Reply::HostAnswer { id }, Some(dispatch)) =
+                (reply, &self.dispatch)
+            {
                 dispatch.shared.host_queue.forget(id);
             }
             return;
@@ -209,11 +212,7 @@ impl Broker {
         let ran = match reply {
             Reply::Answer(send) => Ok(Ran::Handled(send)),
             Reply::Host { id } => return self.connections.set(conn, State::Host(id)),
-            Reply::HostAnswer { send, close: false, .. } => Ok(Ran::Handled(send)),
-            Reply::HostAnswer { send, close: true, .. } => {
-                self.conclude(net, conn, &frame, Ok(Ran::Handled(send)), when);
-                return self.end(net, conn);
-            }
+            Reply::HostAnswer { id } => return self.send_host_answer(net, conn, id, now),
             Reply::Close(why) => Err(Stop::Close(why)),
             Reply::Panicked => {
                 self.counts.panics += 1;
@@ -237,6 +236,45 @@ impl Broker {
         self.connections.set(conn, State::Ready);
         self.conclude(net, conn, &frame, ran, when);
         self.release(net, conn);
+    }
+
+    /// Sends the answer of a request that a thread of the host had, if it has answered. Without room it
+    /// waits for the notice that there is some.
+    pub(super) fn send_host_answer<N: Selectable>(
+        &mut self,
+        net: &mut N,
+        conn: ConnId,
+        id: SlotId,
+        now: Moment,
+    ) {
+        let Some(dispatch) = &self.dispatch else { return };
+        let queue = &dispatch.shared.host_queue;
+        let send = match queue.is_answered(id) {
+            None => return,
+            Some(false) => None,
+            Some(true) => match net.begin_send(conn, HEADER) {
+                Ok(send) => Some(send),
+                // The notice of its end, or of room, is on the way.
+                Err(_) => return,
+            },
+        };
+        let Some((asked, answer, frame, arrived)) = queue.take_answer(id) else { return };
+        let HostAnswer { body, close } = answer;
+        let sealed = match (send, body) {
+            (Some(mut send), Some(mut blocks)) => {
+                seal(&mut send, asked, &[], &mut blocks).map(|()| Some(send))
+            }
+            _ => Ok(None),
+        };
+        let ran = sealed.map(Ran::Handled);
+        let ran = ran.map_err(|_| Stop::Close("the host's answer does not fit a frame"));
+        self.connections.set(conn, State::Ready);
+        self.conclude(net, conn, &frame, ran, When { arrived, now, hurry: false });
+        if close {
+            self.end(net, conn);
+        } else {
+            self.release(net, conn);
+        }
     }
 
     fn park_for_appends<N: Selectable>(

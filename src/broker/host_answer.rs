@@ -7,7 +7,7 @@ use crate::net::{BufferPool, SendBuilder, SharedLease};
 use crate::protocol::{ApiKey, ResponseHeader, Writer};
 
 /// The longest header of a response.
-const HEADER: usize = 5;
+pub(crate) const HEADER: usize = 5;
 
 /// What the header of the answer says, and how.
 #[derive(Clone, Copy, Debug)]
@@ -45,22 +45,38 @@ pub(crate) fn fill(
     if !inside {
         copy_into_blocks(pool, parts, &mut blocks)?;
     }
+    seal(send, asked, if inside { parts } else { &[] }, &mut blocks)
+}
+
+/// Writes the header, `parts` that fit behind it, and `blocks` behind those.
+///
+/// # Errors
+/// [`Error::Bug`] if there is no room for them.
+pub(crate) fn seal(
+    send: &mut SendBuilder,
+    asked: Asked,
+    parts: &[&[u8]],
+    blocks: &mut [SharedLease],
+) -> Result<(), Error> {
     let mut w = Writer::new(send.scratch());
     let header = ResponseHeader { correlation_id: asked.correlation_id };
     header.write(&mut w, asked.key, asked.version);
-    if inside {
-        parts.iter().for_each(|part| w.bytes(part));
-    }
+    parts.iter().for_each(|part| w.bytes(part));
     let len = w.finish().map_err(Error::Bug)?;
     send.advance(len);
     for block in blocks {
+        let block = core::mem::replace(block, SharedLease::empty());
         let one_too_many = Error::Bug("a new frame has fewer places for pieces than it may hold");
         send.append(block).map_err(|_| one_too_many)?;
     }
     Ok(())
 }
 
-fn copy_into_blocks(
+/// Copies the parts into blocks of the pool, as few as hold them.
+///
+/// # Errors
+/// As [`fill`].
+pub(crate) fn copy_into_blocks(
     pool: &BufferPool,
     parts: &[&[u8]],
     blocks: &mut [SharedLease],

@@ -19,6 +19,9 @@
 //! answers leave in the order of requests, and those of a turn in one system call. A handler that
 //! parks has changed nothing: it runs again from the start.
 //!
+//! With threads of its own ([`reactor`]) the same code hands requests to other threads, and what the host
+//! answers to [`HostThreads`].
+//!
 //! **What goes wrong.** What cannot be understood or is not served ends its connection, with a line
 //! in the log and without an answer, since the client could not read one (ApiVersions is the
 //! exception). Decoding, handling and encoding one request run under a guard: a panic ends its

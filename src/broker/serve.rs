@@ -75,6 +75,7 @@ impl Broker {
             {
                 self.resume(net, id, now);
             }
+            Some(State::Host(id)) => self.send_host_answer(net, conn, id, now),
             _ => {}
         }
     }

@@ -171,7 +171,6 @@ impl Broker {
                 self.log_closed(conn, reason);
                 self.forget(conn);
             }
-            // A broker connects to nobody.
             // A broker connects to nobody and asks nobody.
             Notice::Connected | Notice::Answered(_) => {}
         }

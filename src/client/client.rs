@@ -53,7 +53,7 @@ pub struct Client {
     pub(super) ready: bool,
     closing: bool,
     /// The event of its end was made.
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 impl Client {
@@ -271,7 +271,8 @@ impl Client {
         self.cluster.begin_turn();
         self.run_timers(net, now);
         self.cluster.ask_all(net, now.at);
-        if !self.closing || self.has_producers() {
+        // Producers stay until their end was told; a client that has closed connects to nobody.
+        if !self.closed && (!self.closing || self.has_producers()) {
             self.refresh_metadata(net, now.at);
             self.send_batches(net, now.at);
         }

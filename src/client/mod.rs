@@ -12,9 +12,9 @@
 //! Disconnected with a backoff that doubles until it has been Ready again. Resolving is for hosts
 //! that a name server must be asked for ([`resolver`]), when their addresses are not known, are old,
 //! have all failed, or a connection was lost. All addresses of a host are raced. A connection is made
-//! when something wants to
-//! be sent. Answers are matched with requests by order and id; a mismatch, a malformed answer or a
-//! request out of time ends the connection, and what was on it is tried again or fails.
+//! when something wants to be sent. Answers are matched with requests by order and id; a mismatch, a
+//! malformed answer or a request out of time ends the connection, and what was on it is tried again
+//! or fails.
 //!
 //! **Metadata** is asked for at start, for each new topic, when something shows that it is wrong,
 //! and when it is old. A topic keeps its number, a partition too.

@@ -215,7 +215,8 @@ impl Client {
                 }
             }
         }
-        if let Some(why) = self.cluster.unresolved.take() {
+        // Behind its end a client tells nothing.
+        if let Some(why) = self.cluster.unresolved.take().filter(|_| !self.closed) {
             self.failure = Some(Error::Resolve(why.text()));
             self.events.push(Source::ClientFailed);
         }

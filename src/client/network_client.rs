@@ -110,7 +110,7 @@ pub(super) struct NetworkClient {
     pub(super) timers: Timers,
     /// When to look again at what was refused for a matter of time.
     wake: Instant,
-    /// NodeConnections that have not asked yet what their broker speaks.
+    /// Connections that have not asked yet what their broker speaks.
     pub(super) unasked: u32,
     pub(super) config: ClientConfig,
     pub(super) options: ChannelOptions,
@@ -223,7 +223,7 @@ impl NetworkClient {
         self.connection(connection).and_then(|connection| connection.conn)
     }
 
-    /// The connection of a connection.
+    /// The channel of a connection.
     pub(super) fn connection_of(&self, conn: ConnId) -> Option<NodeConnectionId> {
         let hint = self.hints.get(conn.index() & (self.hints.len() - 1)).copied().unwrap_or(0);
         let is = |connection: &NodeConnection| connection.has(conn);

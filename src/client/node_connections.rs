@@ -1,4 +1,4 @@
-//! NodeConnections: the connections of a node.
+//! NodeConnection: the connections of a node.
 //!
 //! A broker works on one request of a connection at a time, so a request that it holds back also
 //! holds back what was sent behind it. Therefore each node has several connections, each made when
@@ -21,7 +21,7 @@ pub(super) enum ConnectionKind {
     Fetch(u32),
 }
 
-/// NodeConnections of each node besides those of consumers.
+/// Connections of each node besides those of consumers.
 const SHARED: u32 = 2;
 
 /// How many connections a node has.

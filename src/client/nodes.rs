@@ -191,7 +191,7 @@ impl NetworkClient {
         }
     }
 
-    /// A connection that has or makes a connection, for closing them all.
+    /// A connection that has or makes a channel, for closing them all.
     pub(super) fn any_open(&self) -> Option<NodeConnectionId> {
         let mut connections = self.used_connections().iter();
         let place =

@@ -285,7 +285,7 @@ impl NetworkClient {
 }
 
 impl NodeConnection {
-    /// Whether the connection is this connection's.
+    /// Whether the channel is this connection's.
     pub(super) fn has(&self, conn: ConnId) -> bool {
         self.conn == Some(conn) || self.race.has(conn)
     }

@@ -7,6 +7,7 @@
 
 use crate::net::selector::Waker;
 use crate::net::sys::errno::KeptErrno;
+use crate::net::sys::fork_mark::ForkMark;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
 
@@ -15,7 +16,7 @@ use crossbeam_queue::ArrayQueue;
 pub enum PostRefused {
     /// As many posts wait as the engine holds; post again later.
     Full,
-    /// The engine is gone.
+    /// The engine is gone, or the parent's of this process.
     Closed,
 }
 
@@ -28,6 +29,7 @@ pub struct Inbox {
     capacity: usize,
     waker: Waker,
     closed: AtomicBool,
+    mark: ForkMark,
     refused: AtomicU64,
 }
 
@@ -40,6 +42,7 @@ impl Inbox {
             capacity,
             waker,
             closed: AtomicBool::new(false),
+            mark: ForkMark::new(),
             refused: AtomicU64::new(0),
         }
     }
@@ -50,7 +53,8 @@ impl Inbox {
     /// # Errors
     /// [`PostRefused`]: nothing was posted.
     pub fn post(&self, user: u64) -> Result<(), PostRefused> {
-        if self.closed.load(Ordering::Acquire) {
+        // A child's post would wake the parent and tell it nothing.
+        if self.closed.load(Ordering::Acquire) || self.mark.is_forked() {
             return Err(PostRefused::Closed);
         }
         let counted = self.count.fetch_add(1, Ordering::AcqRel);

@@ -53,7 +53,7 @@ impl Served {
             Runs::Polled(broker) => broker.turn(net, now),
             Runs::Reactor { reactor, .. } => {
                 if reactor.has_failed() {
-                    reactor.stop(Duration::ZERO);
+                    reactor.try_stop(now.at);
                 }
             }
         }
@@ -175,6 +175,7 @@ impl Engine {
     /// Ends the threads of all brokers at once. All that may be asked of an engine in which a bug was
     /// caught, before it is given up.
     pub fn stop_threads(&mut self) {
+        self.inbox.close();
         for index in 0..self.brokers.capacity() {
             if let Some((_, Served { runs: Runs::Reactor { reactor, .. }, .. })) =
                 self.brokers.at_mut(index)

@@ -8,12 +8,28 @@ use crate::error::Error;
 use crate::guard::guarded;
 use crate::net::sys::errno::KeptErrno;
 use core::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `f`; a panic inside it becomes `on_panic`. `errno` stays what it was.
 #[inline]
 pub(super) fn guard<R>(on_panic: R, f: impl FnOnce() -> R) -> R {
     let _errno = KeptErrno::new();
     guarded(f).unwrap_or(on_panic)
+}
+
+/// As [`guard`], for what a signal handler may call: it touches nothing of the thread's but `errno`,
+/// because in a library that was loaded late the first touch of the rest allocates.
+#[inline]
+pub(super) fn signal_guard<R>(on_panic: R, f: impl FnOnce() -> R) -> R {
+    let _errno = KeptErrno::new();
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(value) => value,
+        Err(payload) => {
+            // Dropping what was thrown could panic again.
+            core::mem::forget(payload);
+            on_panic
+        }
+    }
 }
 
 impl Refused {

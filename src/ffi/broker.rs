@@ -139,7 +139,8 @@ pub unsafe extern "C" fn kloop_broker_new(
     unsafe { reported(err, call) }
 }
 
-/// Ends a broker at once: connections close, its log is gone. NULL is ignored.
+/// Ends a broker at once: connections close, its log is gone. Waits for the threads of one that was
+/// started. NULL is ignored.
 ///
 /// # Safety
 /// `b` is NULL or a broker handle.
@@ -153,8 +154,8 @@ pub unsafe extern "C" fn kloop_broker_free(b: *mut kloop_broker) {
 }
 
 /// Stops listening, answers what is in flight for at most `grace_ns` (0: at once, below 0: without a
-/// limit), closes the connections; then
-/// `KLOOP_EV_CLOSED`.
+/// limit), closes the connections; then `KLOOP_EV_CLOSED`. Does not block, but for a broker that was
+/// started: as `kloop_broker_stop`.
 ///
 /// # Safety
 /// `b` is NULL or a broker handle.
@@ -263,7 +264,8 @@ unsafe fn parts<'a>(parts: *const kloop_slice, n: u32) -> Result<Parts<'a>, Erro
 /// `KLOOP_E_AGAIN` when there is no memory now: the request then still waits.
 ///
 /// For requests of `kloop_broker_take` any thread may call it; the body of the request is gone then,
-/// but for `KLOOP_E_AGAIN` and `KLOOP_E_INVALID`. `user` must be 0 for these.
+/// but for `KLOOP_E_AGAIN` (after which such a thread tries again a little later), `KLOOP_E_INVALID`
+/// and `KLOOP_E_ABI`. `user` must be 0 for these, and the body 8 of the largest frames at most.
 ///
 /// # Safety
 /// `b` is NULL or a broker handle; `parts` points at `n` slices that are readable.

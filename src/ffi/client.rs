@@ -137,8 +137,7 @@ pub unsafe extern "C" fn kloop_client_free(c: *mut kloop_client) {
 }
 
 /// Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns` (0: at once,
-/// below 0: without a limit); then
-/// `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
+/// below 0: without a limit); then `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
 ///
 /// # Safety
 /// `c` is NULL or a client handle.

@@ -183,7 +183,8 @@ fn default_config() -> kloop_engine_config {
     }
 }
 
-/// Ends an engine: sockets close, memory and leases are gone. NULL is ignored. Its other handles
+/// Ends an engine: sockets close, memory and leases are gone; waits for the threads of brokers that were
+/// started. NULL is ignored. Its other handles
 /// may be freed before or after, and answer `KLOOP_E_CLOSED` meanwhile.
 ///
 /// After `fork` the engine is the parent's. In the child every call answers `KLOOP_E_THREAD`, but the

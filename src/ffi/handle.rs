@@ -1,4 +1,4 @@
-//! Shell and HandleCell: what the pointers that C holds point at, and how they are told apart from
+//! kloop_engine (the shell) and HandleCell: what the pointers that C holds point at, and how they are told apart from
 //! pointers that were freed (unsafe).
 
 use super::boundary::guard;
@@ -324,6 +324,11 @@ pub(super) unsafe fn threads(handle: *const HandleCell) -> Result<Option<HostThr
     let cell: &HandleCell = unsafe { handle.as_ref() };
     if cell.magic.load(Ordering::Relaxed) != LIVE_CHILD {
         return Err(Refused::Stale);
+    }
+    // SAFETY: each cell names the shell it lies in, which exists as the cell does.
+    let shell: &kloop_engine = unsafe { &*cell.shell.get() };
+    if shell.mark.is_forked() {
+        return Err(Refused::Forked);
     }
     Ok(cell.threads.lock().clone())
 }

@@ -4,7 +4,7 @@
 //! inside a kloop call, and a poisoned engine are answers, and no panic crosses into C. Outputs are
 //! written on success only. Where a function says nothing else, it belongs to the engine's thread.
 //!
-//! **Handles.** `kloop_engine *` points at a `Shell`, which outlives its engine while any handle of
+//! **Handles.** `kloop_engine *` points at a shell, which outlives its engine while any handle of
 //! it lives; every other handle points at a cell inside that shell. So handles may be freed in any
 //! order, and a handle that was freed is told apart from a live one.
 //!

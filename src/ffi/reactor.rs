@@ -1,4 +1,4 @@
-//! kloop_broker_start, kloop_broker_stop: a broker on threads of its own (unsafe).
+//! kloop_broker_start, kloop_broker_stop, kloop_broker_take: a broker on threads of its own (unsafe).
 
 use super::boundary::{guard, on_child};
 use super::client::{NotMade, reported};
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn kloop_broker_start(
 }
 
 /// Ends a broker's threads: nothing is accepted any more, what is in flight is answered for at most
-/// `grace_ns`, connections close, the threads are joined. Blocks until then; `KLOOP_EV_CLOSED`
+/// `grace_ns` (below 0: without a limit), connections close, the threads are joined. Blocks until then; `KLOOP_EV_CLOSED`
 /// follows at the next poll. Once stopped, it does nothing. `kloop_broker_close` does the same for a
 /// broker that was started, and `kloop_broker_free` without any grace.
 ///

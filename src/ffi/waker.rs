@@ -1,6 +1,6 @@
 //! kloop_waker_*: the one handle that any thread may use (unsafe).
 
-use super::boundary::{guard, on_engine};
+use super::boundary::{guard, on_engine, signal_guard};
 use super::handle::{Inner, kloop_engine};
 use super::slice::put;
 use super::status::{kloop_status, kloop_status_code as code};
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn kloop_waker_new(
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kloop_waker_post(w: *mut kloop_waker, user: u64) -> kloop_status {
-    guard(code::KLOOP_E_PANIC as i32, || {
+    signal_guard(code::KLOOP_E_PANIC as i32, || {
         if w.is_null() {
             return code::KLOOP_E_INVALID as i32;
         }

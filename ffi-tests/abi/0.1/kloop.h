@@ -1038,7 +1038,8 @@ kloop_status kloop_engine_new(const struct kloop_engine_config *cfg,
 KLOOP_NOEXCEPT;
 
 /**
- * Ends an engine: sockets close, memory and leases are gone. NULL is ignored. Its other handles
+ * Ends an engine: sockets close, memory and leases are gone; waits for the threads of brokers that were
+ * started. NULL is ignored. Its other handles
  * may be freed before or after, and answer `KLOOP_E_CLOSED` meanwhile.
  *
  * After `fork` the engine is the parent's. In the child every call answers `KLOOP_E_THREAD`, but the
@@ -1183,8 +1184,7 @@ void kloop_client_free(struct kloop_client *c) KLOOP_NOEXCEPT;
 
 /**
  * Ends a client gracefully: what was accepted gets its outcome, for at most `grace_ns` (0: at once,
- * below 0: without a limit); then
- * `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
+ * below 0: without a limit); then `KLOOP_EV_CLOSED` for it and each of its producers and consumers.
  *
  * The caller owes:
  * `c` is NULL or a client handle.
@@ -1440,7 +1440,8 @@ kloop_status kloop_broker_new(struct kloop_engine *e,
 KLOOP_NOEXCEPT;
 
 /**
- * Ends a broker at once: connections close, its log is gone. NULL is ignored.
+ * Ends a broker at once: connections close, its log is gone. Waits for the threads of one that was
+ * started. NULL is ignored.
  *
  * The caller owes:
  * `b` is NULL or a broker handle.
@@ -1449,8 +1450,8 @@ void kloop_broker_free(struct kloop_broker *b) KLOOP_NOEXCEPT;
 
 /**
  * Stops listening, answers what is in flight for at most `grace_ns` (0: at once, below 0: without a
- * limit), closes the connections; then
- * `KLOOP_EV_CLOSED`.
+ * limit), closes the connections; then `KLOOP_EV_CLOSED`. Does not block, but for a broker that was
+ * started: as `kloop_broker_stop`.
  *
  * The caller owes:
  * `b` is NULL or a broker handle.
@@ -1484,7 +1485,8 @@ kloop_status kloop_broker_adopt(struct kloop_broker *b, int fd, kloop_id *conn) 
  * `KLOOP_E_AGAIN` when there is no memory now: the request then still waits.
  *
  * For requests of `kloop_broker_take` any thread may call it; the body of the request is gone then,
- * but for `KLOOP_E_AGAIN` and `KLOOP_E_INVALID`. `user` must be 0 for these.
+ * but for `KLOOP_E_AGAIN` (after which such a thread tries again a little later), `KLOOP_E_INVALID`
+ * and `KLOOP_E_ABI`. `user` must be 0 for these, and the body 8 of the largest frames at most.
  *
  * The caller owes:
  * `b` is NULL or a broker handle; `parts` points at `n` slices that are readable.
@@ -1527,14 +1529,16 @@ KLOOP_NOEXCEPT;
 
 /**
  * Ends a broker's threads: nothing is accepted any more, what is in flight is answered for at most
- * `grace_ns`, connections close, the threads are joined. Blocks until then; `KLOOP_EV_CLOSED`
+ * `grace_ns` (below 0: without a limit), connections close, the threads are joined. Blocks until then; `KLOOP_EV_CLOSED`
  * follows at the next poll. Once stopped, it does nothing. `kloop_broker_close` does the same for a
  * broker that was started, and `kloop_broker_free` without any grace.
  *
  * The caller owes:
  * `b` is NULL or a broker handle.
  */
-kloop_status kloop_broker_stop(struct kloop_broker *b, int64_t grace_ns) KLOOP_NOEXCEPT;
+kloop_status kloop_broker_stop(struct kloop_broker *b,
+                               int64_t grace_ns)
+KLOOP_NOEXCEPT;
 
 /**
  * Takes requests that the host answers itself, from a broker with threads of its own: fills up to

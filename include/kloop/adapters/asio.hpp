@@ -13,6 +13,8 @@
 // handler. The pump may be destroyed anywhere, also in its own handler; the handlers live on until
 // asio has dropped the wait. While it runs it keeps io_context::run() going.
 //
+// The engine must have its timer: not with KLOOP_ENGINE_NO_TIMERFD, whose deadlines nobody would see.
+//
 // Thread: the engine's. An io_context that several threads run needs a strand as the executor and an
 // engine with KLOOP_ENGINE_ANY_THREAD.
 //

@@ -11,6 +11,8 @@
  * not from within on_event. After the stop the memory of `k` is yours again, but not inside of
  * on_event: the rest of the array still follows.
  *
+ * The engine must have its timer: not with KLOOP_ENGINE_NO_TIMERFD, whose deadlines nobody would see.
+ *
  * Thread: the loop's, which must be the engine's (kloop_engine_take moves an engine).
  *
  * Events: on_event gets each event once. Its lease is given back when on_event returns; to keep it,
@@ -97,6 +99,7 @@ static inline kloop_status kloop_ev_start(kloop_ev *k, struct ev_loop *loop, klo
                                           kloop_ev_event_fn on_event, kloop_ev_error_fn on_error,
                                           void *ctx) {
   int fd = kloop_engine_fd(engine);
+  k->running = 0; /* also where it cannot begin: stopping is always allowed */
   if (fd < 0) return fd;
   k->ctx = ctx;
   k->engine = engine;

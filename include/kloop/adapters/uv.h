@@ -12,6 +12,8 @@
  * not. The engine stays the caller's: stop, then free the engine, not from within on_event. Closing
  * may come before or after that; libuv does not touch the descriptor any more once it is stopped.
  *
+ * The engine must have its timer: not with KLOOP_ENGINE_NO_TIMERFD, whose deadlines nobody would see.
+ *
  * Thread: the loop's, which must be the engine's (kloop_engine_take moves an engine).
  *
  * Events: on_event gets each event once. Its lease is given back when on_event returns; to keep it,
@@ -95,6 +97,8 @@ static inline void kloop_uv_before_(uv_prepare_t *before) {
 static inline int kloop_uv_start(kloop_uv *k, uv_loop_t *loop, kloop_engine *engine,
                                  kloop_uv_event_fn on_event, kloop_uv_error_fn on_error, void *ctx) {
   int fd = kloop_engine_fd(engine), failed;
+  k->running = 0; /* also where it cannot begin: closing is always allowed */
+  k->open = 0;
   if (fd < 0) return UV_EINVAL;
   k->ctx = ctx;
   k->engine = engine;
@@ -102,8 +106,6 @@ static inline int kloop_uv_start(kloop_uv *k, uv_loop_t *loop, kloop_engine *eng
   k->on_event = on_event;
   k->on_error = on_error;
   k->on_closed = NULL;
-  k->running = 0;
-  k->open = 0;
   failed = uv_poll_init(loop, &k->io, fd);
   if (failed) return failed; /* the handle is not the loop's yet */
   (void)uv_prepare_init(loop, &k->before); /* cannot fail, nor can the starts of a fresh handle */

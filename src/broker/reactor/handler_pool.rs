@@ -2,6 +2,7 @@
 //! its processor's queue.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+use super::host_threads::ForHost;
 use super::{Reply, Request, Response, Shared};
 use crate::broker::dispatch::Prepared;
 use crate::broker::host_answer::Asked;
@@ -40,17 +41,11 @@ fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
     let reply = match ran {
         Ok(Ok(Ran::Host { key, version, correlation_id, body_at })) => {
             let asked = Asked { key, version, correlation_id };
+            // What was begun for its answer goes back: the host may take its time.
+            to.send = None;
             let frame = frame.clone();
-            let request = to.send.take().map(|send| Request {
-                processor,
-                conn,
-                frame,
-                send,
-                arrived,
-                hurry,
-                seen,
-            });
-            for_host = request.and_then(|r| shared.host_queue.keep(r, asked, body_at).ok());
+            let request = ForHost { processor, conn, frame, arrived, asked, body_at };
+            for_host = shared.host_queue.keep(request);
             let full = Reply::Close("the host has too many unanswered requests");
             for_host.map_or(full, |id| Reply::Host { id })
         }

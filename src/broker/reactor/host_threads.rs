@@ -2,15 +2,17 @@
 //!
 //! A handler thread puts such a request down here instead of answering it, and tells the processor,
 //! whose connection then waits for this request. A thread of the host takes it, and its body stays
-//! where it is until that thread has answered, also if the peer leaves meanwhile. The answer goes to
-//! the processor like any other.
+//! where it is until that thread has answered, also if the peer leaves meanwhile. The answer waits there
+//! until the processor has room to send it. So what the host keeps takes nothing from others but its
+//! own frames.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::request_channel::{Popped, RequestChannel};
-use super::{Reply, Request, Response, Shared};
-use crate::broker::host_answer::{Asked, fill};
+use super::{Reply, Response, Shared};
+use crate::broker::host_answer::{Asked, copy_into_blocks};
 use crate::error::Error;
 use crate::net::slots::{SlotId, Slots};
+use crate::net::{ConnId, SharedLease};
 use crate::sync::{Arc, Mutex};
 use crate::time::{Clock, Instant};
 use core::time::Duration;
@@ -27,13 +29,53 @@ pub(crate) struct HostQueue {
 
 #[derive(Debug)]
 struct Held {
-    /// `None` while its answer is being written.
-    request: Option<Request>,
+    /// Which processor has its connection.
+    processor: usize,
+    conn: ConnId,
+    /// The request itself; gone with its connection, unless a thread of the host reads it.
+    frame: Option<SharedLease>,
+    arrived: Instant,
     asked: Asked,
     body_at: usize,
-    taken: bool,
+    stage: Stage,
     /// Its connection has ended.
     gone: bool,
+}
+
+/// How far a request is.
+#[derive(Debug)]
+enum Stage {
+    /// It waits for a thread of the host.
+    Waiting,
+    /// A thread has it.
+    Taken,
+    /// Its answer is being copied.
+    Answering,
+    /// Its answer waits until its processor has sent it.
+    Answered(HostAnswer),
+}
+
+/// Blocks of one answer at most.
+const BLOCKS: usize = 8;
+
+/// What a thread of the host answered.
+#[derive(Debug)]
+pub(crate) struct HostAnswer {
+    /// The body; `None` if no answer is wanted.
+    pub(crate) body: Option<[SharedLease; BLOCKS]>,
+    /// The connection ends behind it.
+    pub(crate) close: bool,
+}
+
+/// A request that is put down for the host.
+#[derive(Debug)]
+pub(super) struct ForHost {
+    pub(super) processor: usize,
+    pub(super) conn: ConnId,
+    pub(super) frame: SharedLease,
+    pub(super) arrived: Instant,
+    pub(super) asked: Asked,
+    pub(super) body_at: usize,
 }
 
 impl HostQueue {
@@ -48,19 +90,12 @@ impl HostQueue {
         self.held.lock().len()
     }
 
-    /// Keeps a request; gives it back if there is no place. [`HostQueue::announce`] follows.
-    pub(super) fn keep(
-        &self,
-        request: Request,
-        asked: Asked,
-        body_at: usize,
-    ) -> Result<SlotId, Request> {
-        let mut held = self.held.lock();
-        let Some(id) = held.next_id() else { return Err(request) };
-        let request = Some(request);
-        let kept = held.insert(Held { request, asked, body_at, taken: false, gone: false });
-        debug_assert!(kept.is_ok_and(|at| at == id), "there was a place");
-        Ok(id)
+    /// Keeps a request; `None` if there is no place. [`HostQueue::announce`] follows.
+    pub(super) fn keep(&self, request: ForHost) -> Option<SlotId> {
+        let ForHost { processor, conn, frame, arrived, asked, body_at } = request;
+        let (frame, stage, gone) = (Some(frame), Stage::Waiting, false);
+        let held = Held { processor, conn, frame, arrived, asked, body_at, stage, gone };
+        self.held.lock().insert(held).ok()
     }
 
     /// Offers a request to the host's threads.
@@ -75,9 +110,35 @@ impl HostQueue {
         let mut held = self.held.lock();
         let Some(entry) = held.get_mut(id) else { return };
         entry.gone = true;
-        if !entry.taken {
-            entry.request = None;
+        match entry.stage {
+            // Its number stands in the channel: whoever takes that frees the place.
+            Stage::Waiting => entry.frame = None,
+            Stage::Taken | Stage::Answering => {}
+            Stage::Answered(_) => {
+                held.remove(id);
+            }
         }
+    }
+
+    /// Whether a request is answered and not sent yet; if so, whether an answer is wanted.
+    pub(crate) fn is_answered(&self, id: SlotId) -> Option<bool> {
+        match &self.held.lock().get(id)?.stage {
+            Stage::Answered(answer) => Some(answer.body.is_some()),
+            _ => None,
+        }
+    }
+
+    /// Takes the answer of a request, with the request and when it came.
+    pub(crate) fn take_answer(
+        &self,
+        id: SlotId,
+    ) -> Option<(Asked, HostAnswer, SharedLease, Instant)> {
+        let Held { stage: Stage::Answered(answer), asked, frame, arrived, .. } =
+            self.held.lock().remove(id)?
+        else {
+            return None;
+        };
+        Some((asked, answer, frame?, arrived))
     }
 
     /// Wakes all who wait to take one.
@@ -152,19 +213,19 @@ impl HostThreads {
     fn hand_out(&self, id: SlotId) -> Option<Taken> {
         let mut held = self.shared.host_queue.held.lock();
         let entry = held.get_mut(id)?;
-        let Some(request) = &entry.request else {
+        let Some(frame) = &entry.frame else {
             // Gone before it was taken.
             held.remove(id);
             return None;
         };
-        entry.taken = true;
-        let processor = (request.processor as u64) << PROCESSOR_SHIFT;
+        entry.stage = Stage::Taken;
+        let processor = (entry.processor as u64) << PROCESSOR_SHIFT;
         Some(Taken {
             id,
-            conn: request.conn.raw() | processor,
+            conn: entry.conn.raw() | processor,
             api_key: entry.asked.key.0,
             api_version: entry.asked.version,
-            body: &raw const request.frame[entry.body_at..],
+            body: &raw const frame[entry.body_at..],
         })
     }
 
@@ -177,35 +238,48 @@ impl HostThreads {
     /// holds: the request then still waits. [`Error::Closed`] once the broker has stopped.
     pub fn respond(&self, id: SlotId, parts: &[&[u8]], close: bool) -> Result<(), Error> {
         let queue = &self.shared.host_queue;
-        let (mut request, asked) = {
+        let processor = {
             let mut held = queue.held.lock();
-            let entry = held.get_mut(id).filter(|entry| entry.taken).ok_or(Error::Stale)?;
-            let request = entry.request.take().ok_or(Error::Stale)?;
-            let (asked, gone) = (entry.asked, entry.gone);
+            let entry = held.get_mut(id).ok_or(Error::Stale)?;
+            let Stage::Taken = entry.stage else { return Err(Error::Stale) };
+            let (processor, gone) = (entry.processor, entry.gone);
             // Once it has stopped, nobody takes answers any more.
-            let closed = self.shared.requests.is_closed();
-            if gone || closed {
+            if gone || self.shared.requests.is_closed() {
                 held.remove(id);
                 return Err(if gone { Error::Stale } else { Error::Closed });
             }
-            (request, asked)
+            entry.stage = Stage::Answering;
+            processor
         };
-        let Some(mailbox) = self.shared.mailboxes.get(request.processor) else {
-            return Err(Error::Bug("a request of a processor that is not there"));
-        };
-        if !parts.is_empty()
-            && let Err(error) = fill(&mut request.send, &mailbox.pool, asked, parts)
-        {
-            if let Some(entry) = queue.held.lock().get_mut(id) {
-                entry.request = Some(request);
-            }
+        let mailbox = self.shared.mailboxes.get(processor);
+        let mailbox = mailbox.ok_or(Error::Bug("a request of a processor that is not there"))?;
+        let mut blocks = [const { SharedLease::empty() }; BLOCKS];
+        let copied = copy_into_blocks(&mailbox.pool, parts, &mut blocks);
+        let mut held = queue.held.lock();
+        let entry = held.get_mut(id).ok_or(Error::Stale)?;
+        if let Err(error) = copied {
+            entry.stage = Stage::Taken;
             return Err(error);
         }
-        let gone = queue.held.lock().remove(id).is_none_or(|entry| entry.gone);
-        let Request { conn, frame, send, arrived, seen, hurry, .. } = request;
-        let send = (!parts.is_empty()).then_some(send);
-        let reply = Reply::HostAnswer { id, send, close };
-        mailbox.respond(Response { conn, frame, arrived, seen, log_returns: 0, hurry, reply });
-        if gone { Err(Error::Stale) } else { Ok(()) }
+        if entry.gone {
+            held.remove(id);
+            return Err(Error::Stale);
+        }
+        let body = (!parts.is_empty()).then_some(blocks);
+        entry.stage = Stage::Answered(HostAnswer { body, close });
+        let (conn, arrived) = (entry.conn, entry.arrived);
+        let frame = entry.frame.clone().ok_or(Error::Stale)?;
+        drop(held);
+        let reply = Reply::HostAnswer { id };
+        mailbox.respond(Response {
+            conn,
+            frame,
+            arrived,
+            seen: 0,
+            log_returns: 0,
+            hurry: false,
+            reply,
+        });
+        Ok(())
     }
 }

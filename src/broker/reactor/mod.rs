@@ -4,7 +4,9 @@
 //!  acceptor ─► processor 0..N ─► request channel ─► handler 0..M
 //!     (sockets)   ▲  selector, pool,   (bounded)        │ Core, Scratch
 //!                 │  connections, parked                │
-//!                 └──────────── response queue ◄────────┘
+//!                 └──────────── response queue ◄────────┴─► host queue ─► threads of the host
+//!                                      ▲                                        │ answers
+//!                                      └────────────────────────────────────────┘
 //! ```
 //!
 //! A processor is the polled broker's own code with another way to run a request (`dispatch`): it
@@ -13,7 +15,8 @@
 //!
 //! **Queues** are bounded and taken at the start. Nobody waits at a full one: a request waits in its
 //! processor's table, a connection with the acceptor, and whoever makes room wakes them by a flag. A
-//! response always has a place, since a processor counts what it has handed over.
+//! response always has a place, since a processor counts what it has handed over, and the host has no
+//! more requests than places.
 //!
 //! **The end**, in this order: the acceptor stops and its socket closes; the processors answer what
 //! is in flight, for as long as the grace lasts, and close their connections; the handlers stop; all
@@ -31,6 +34,7 @@ mod shared;
 mod tests;
 
 pub use config::ReactorConfig;
+pub(crate) use host_threads::HostAnswer;
 pub use host_threads::{HostThreads, Taken};
 pub(crate) use shared::{Reply, Request, Response, Shared};
 

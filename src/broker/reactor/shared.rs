@@ -50,8 +50,8 @@ pub(crate) enum Reply {
     Answer(Option<SendBuilder>),
     /// A thread of the host will answer it.
     Host { id: SlotId },
-    /// A thread of the host has answered it; nothing is sent if no answer is wanted.
-    HostAnswer { id: SlotId, send: Option<SendBuilder>, close: bool },
+    /// A thread of the host has answered it: the answer lies where the request was put down.
+    HostAnswer { id: SlotId },
     /// The connection must end; the text says why.
     Close(&'static str),
     /// Its handler panicked.

@@ -362,3 +362,19 @@ fn closing_without_grace_leaves_nothing_open() {
     assert_eq!((outcomes[0].1, outcomes[0].2), (Outcome::NotPersisted, Some(Error::Closed)));
     assert_eq!(world.take(|e| matches!(e, ClientEvent::Closed { .. })).len(), 2);
 }
+
+/// A client that was closed while it connected, with a producer whose end was not told yet, opens nothing
+/// again.
+#[test]
+fn a_client_closed_while_it_connects_stays_closed() {
+    let mut world = World::new();
+    let _producer = world.producer(&[]);
+    world.client.turn(&mut world.net, world.now);
+    assert!(!world.net.open().is_empty(), "it connects");
+    world.client.close(&mut world.net, core::time::Duration::ZERO, world.now);
+    world.advance(5000 * MS);
+    assert_eq!(world.net.open(), []);
+    world.client.turn(&mut world.net, world.now);
+    assert_eq!(world.net.open(), []);
+    assert!(world.client.next_deadline().is_none());
+}

@@ -13,13 +13,16 @@ use crate::net::listener::{Accepted, Rest};
 use crate::net::send_queue::Written;
 use crate::net::slots::SlotId;
 use crate::net::sys::socket;
-use crate::net::{ChannelOptions, CloseReason, ConnId};
+use crate::net::{ChannelOptions, CloseReason};
 use crate::time::Instant;
 use core::time::Duration;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Token};
 use std::net::SocketAddr;
+
+/// In a poller's token: the rest is a channel's place. Within 32 bits, as all tokens must be.
+const CHANNEL_BIT: usize = 1 << 30;
 
 /// Connections one listener gives in one turn.
 const ACCEPTS: usize = 128;
@@ -51,19 +54,18 @@ impl Selector {
     }
 
     fn on_edge(&mut self, token: Token, event: &Event) {
-        let conn = ConnId::from_raw(token.0 as u64);
-        if conn.generation() == 0 {
-            if token.0 & TOKEN_BIT != 0 {
-                return self.exchanges.on_edge(token.0 & !TOKEN_BIT);
-            }
-            if let Some(listener) = self.listeners.at(conn.index()) {
+        if token.0 & TOKEN_BIT != 0 {
+            return self.exchanges.on_edge(token.0 & !TOKEN_BIT);
+        }
+        if token.0 & CHANNEL_BIT == 0 {
+            if let Some(listener) = self.listeners.at(token.0) {
                 listener.pending = true;
             }
             return;
         }
-        let slot = slot_id(conn);
         let failed = event.is_error() || event.is_write_closed();
-        let Some(channel) = self.channels.get_mut(slot) else { return };
+        // The place is enough: none is used again before the edges of a turn are handled.
+        let Some((slot, channel)) = self.channels.at_mut(token.0 & !CHANNEL_BIT) else { return };
         channel.stirred = true;
         if channel.life() == Life::Connecting {
             return self.on_connect(slot, event, failed);
@@ -164,7 +166,7 @@ impl Selector {
         const FULL: Error = Error::Exhausted("connections");
         let slot = self.channels.next_id().ok_or(FULL)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut socket, Token(slot.raw() as usize), interest)?;
+        self.poll.registry().register(&mut socket, Token(CHANNEL_BIT | slot.index()), interest)?;
         let channel = Channel::new(socket, peer, life, options, &self.pool, self.now);
         if let Some(at) = channel.idle_at() {
             self.timers.set(slot.index(), at);
