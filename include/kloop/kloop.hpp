@@ -84,7 +84,8 @@ class bytes {
   constexpr bytes(std::nullopt_t) noexcept {}
   bytes(std::nullptr_t) = delete; // say kloop::null_value
   bytes(const void *data, std::size_t size) noexcept
-      : slice_{data == nullptr ? static_cast<const void *>("") : data, size} {}
+      // NULL is empty; NULL with a length stays what it is, and kloop refuses it.
+      : slice_{data == nullptr && size == 0 ? static_cast<const void *>("") : data, size} {}
   template <class S, class = std::enable_if_t<std::is_convertible_v<const S &, std::string_view> &&
                                               !std::is_same_v<std::decay_t<S>, std::nullptr_t>>>
   bytes(const S &text) noexcept : bytes(view(text)) {}
@@ -339,7 +340,8 @@ using records = basic_records<>;
 
 /// Polls once and calls `f(const kloop_event &, kloop::lease &&)` or `f(const kloop_event &)` for each
 /// event. A lease that `f` does not move away is given back after the last event. If `f` throws, all
-/// leases are given back and the events behind it are not seen by anyone. Says how many events there
+/// leases are given back and the events behind it are not seen by anyone. `f` must not free the engine
+/// while another of these events holds a lease. Says how many events there
 /// were, or a negative status. `cap`, from 1 to N, takes fewer at a time.
 template <std::size_t N = 64, class F>
 int32_t pump(kloop_engine *engine, F &&f, uint32_t cap = N, int64_t timeout_ns = 0) {
@@ -347,7 +349,11 @@ int32_t pump(kloop_engine *engine, F &&f, uint32_t cap = N, int64_t timeout_ns =
     kloop_engine *engine;
     std::size_t count;
     kloop_lease ids[N];
-    ~Back() { kloop_release(engine, ids, count); }
+    ~Back() {
+      // Nothing is said to an engine that has nothing to get back: `f` may have ended it.
+      for (std::size_t i = 0; i < count; i++)
+        if (ids[i] != 0) return kloop_release(engine, ids, count);
+    }
   };
   kloop_event events[N];
   const int32_t n = kloop_poll(engine, events, cap < N ? cap : static_cast<uint32_t>(N), timeout_ns);

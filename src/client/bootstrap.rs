@@ -81,6 +81,10 @@ fn hosts_line(line: &str) -> Option<(IpAddr, impl Iterator<Item = &str>)> {
     Some((words.next()?.parse().ok()?, words))
 }
 
+/// Servers in the list at most: half of the nodes that a client has places for, so that the brokers
+/// which they tell of find places beside them.
+const MAX_SERVERS: usize = 64;
+
 /// Reads `host:port,host:port,…`. IPv6 addresses stand in brackets, with their scope if they have
 /// one. With `ask`, there is a name server for hosts that need one.
 ///
@@ -114,7 +118,11 @@ pub(super) fn parse_servers(
         }
     });
     let parsed = parsed.collect::<Result<Box<[Endpoint]>, _>>()?;
-    if parsed.is_empty() { Err("no server") } else { Ok(parsed) }
+    match parsed.len() {
+        0 => Err("no server"),
+        1..=MAX_SERVERS => Ok(parsed),
+        _ => Err("more than 64 servers"),
+    }
 }
 
 #[cfg(test)]

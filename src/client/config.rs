@@ -334,7 +334,7 @@ impl ClientLimits {
 impl Default for ClientLimits {
     fn default() -> Self {
         ClientLimits {
-            max_nodes: 32,
+            max_nodes: 128,
             max_topics: 256,
             max_partitions: 2048,
             max_in_flight: 16,

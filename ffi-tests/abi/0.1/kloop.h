@@ -1083,7 +1083,8 @@ int64_t kloop_engine_timeout(const struct kloop_engine *e) KLOOP_NOEXCEPT;
  * Runs the engine and fills `events` with up to `cap` events; says how many, or a negative
  * status. `timeout_ns`: 0 does not sleep, -1 sleeps until there are events. With `cap` 0 it does
  * one turn of I/O. Events that do not fit stay, and the descriptor stays readable. While every
- * lease (`max_leases`) is with the host, it returns 0 at once for an event that needs one.
+ * lease (`max_leases`) is with the host, an event that needs one waits; with `timeout_ns` -1 it then
+ * returns 0 at once, because nobody could end its sleep.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `events` points at `cap` writable events.

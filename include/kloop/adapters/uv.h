@@ -64,7 +64,8 @@ static inline void kloop_uv_pump_(kloop_uv *k) {
   kloop_lease back[KLOOP_UV_EVENTS];
   size_t held = 0;
   kloop_engine *engine = k->engine;
-  int32_t n = kloop_poll(engine, events, k->cap, 0);
+  uint32_t cap = k->cap < 1 ? 1 : k->cap > KLOOP_UV_EVENTS ? KLOOP_UV_EVENTS : k->cap;
+  int32_t n = kloop_poll(engine, events, cap, 0);
   for (int32_t i = 0; i < n; i++) {
     k->on_event(k, &events[i]);
     if (events[i].lease) back[held++] = events[i].lease;

@@ -185,6 +185,7 @@ impl Lookup {
     }
 
     fn begin_candidate(&mut self, server: u8, config: &ResolverConfig) {
+        self.grace_until = Instant::FAR;
         // A suffix may make a name too long: it is passed over.
         while self.candidate(self.n, config).is_none() {
             self.n += 1;
@@ -229,15 +230,22 @@ impl Lookup {
             Asking::Failed(why) => Some(why),
             _ => None,
         });
-        // No such name holds for all its addresses.
+        // No such name holds for all its addresses, in a world without servers that say so of a name
+        // which only lacks this family's (RFC 4074, 4.2): the other answer gets a short while.
         let gone = reasons.clone().any(|why| why == Unresolved::NoSuchName);
-        if !gone && !self.questions.iter().all(Question::is_over) {
-            if self.deadline <= now {
+        let worst = reasons.max();
+        if !self.questions.iter().all(Question::is_over) {
+            if gone && self.grace_until == Instant::FAR {
+                self.grace_until = now.after(self.grace);
+            }
+            if self.deadline <= now && !gone {
                 self.end(Some(Unresolved::TimedOut));
             }
-            return;
+            if self.over || !gone || now < self.grace_until.min(self.deadline) {
+                return;
+            }
         }
-        let why = if gone { Unresolved::NoSuchName } else { reasons.max().unwrap_or(self.worst) };
+        let why = if gone { Unresolved::NoSuchName } else { worst.unwrap_or(self.worst) };
         self.worst = self.worst.max(why);
         if why == Unresolved::TimedOut || self.deadline <= now {
             return self.end(Some(why));

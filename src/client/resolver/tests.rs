@@ -385,3 +385,16 @@ fn the_largest_answer_is_read_in_bounded_work() {
 fn the_tables_are_small() {
     assert!(size_of::<Resolver>() <= 6 * 1024, "{}", size_of::<Resolver>());
 }
+
+/// A server that knows no such name when it is asked for one family, and answers for the other.
+#[test]
+fn a_name_that_is_denied_for_one_family_only() {
+    let mut bench = Bench::new(1, "");
+    bench.set("x.test", &["10.0.0.1"]);
+    bench.manner(Manner::DeniesV6);
+    assert_eq!(bench.look("x.test"), (Ok(vec!["10.0.0.1".to_owned()]), 0));
+    bench.latency = 20 * MS;
+    assert_eq!(bench.look("x.test").0, Ok(vec!["10.0.0.1".to_owned()]));
+    bench.manner(Manner::Code(3));
+    assert_eq!(bench.look("gone.test").0, Err(Unresolved::NoSuchName));
+}

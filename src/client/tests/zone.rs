@@ -23,6 +23,8 @@ pub enum Manner {
     WrongQuestion,
     /// As a question.
     NoAnswer,
+    /// Asked for IPv6, that there is no such name (RFC 4074, 4.2).
+    DeniesV6,
     /// Over UDP without the answer, which did not fit.
     Truncated,
     /// Without an answer, neither asking for us nor knowing itself.
@@ -97,7 +99,8 @@ impl Zone {
             Manner::Silent => vec![],
             Manner::DropsV6 if rtype == AAAA => vec![],
             Manner::FailsV6 if rtype == AAAA => vec![message(question, 0x8182, &[])],
-            Manner::DropsV6 | Manner::FailsV6 => vec![honest],
+            Manner::DeniesV6 if rtype == AAAA => vec![message(question, 0x8183, &[])],
+            Manner::DropsV6 | Manner::FailsV6 | Manner::DeniesV6 => vec![honest],
             Manner::Code(code) => vec![message(question, 0x8180 | u16::from(code), &[])],
             Manner::BareCode(code) => {
                 let mut bare = message(question, 0x8180 | u16::from(code), &[]);
