@@ -351,8 +351,9 @@ int32_t pump(kloop_engine *engine, F &&f, uint32_t cap = N, int64_t timeout_ns =
     kloop_lease ids[N];
     ~Back() {
       // Nothing is said to an engine that has nothing to get back: `f` may have ended it.
-      for (std::size_t i = 0; i < count; i++)
-        if (ids[i] != 0) return kloop_release(engine, ids, count);
+      bool any = false;
+      for (std::size_t i = 0; i < count; i++) any |= ids[i] != 0;
+      if (any) kloop_release(engine, ids, count);
     }
   };
   kloop_event events[N];
