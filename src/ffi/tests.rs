@@ -5,7 +5,7 @@ use super::boundary::{free_child, guard, on_child, on_engine, on_shell};
 use super::handle::{HandleCell, Kind};
 use super::status::kloop_status_code as code;
 use super::*;
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char, c_void};
 use core::ptr::{null, null_mut};
 use std::net::TcpStream;
 
@@ -244,4 +244,42 @@ fn threads_end_with_a_poisoned_engine() {
     h.free(0);
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "somebody listens still");
     (1..5).for_each(|which| h.free(which));
+}
+
+static LEAKS: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+
+unsafe extern "C" fn keep_line(_: *mut c_void, _: u32, msg: *const c_char, len: usize) {
+    // SAFETY: kloop gives `len` bytes.
+    let text = unsafe { core::slice::from_raw_parts(msg.cast::<u8>(), len) };
+    LEAKS.lock().unwrap().push(String::from_utf8_lossy(text).into_owned());
+}
+
+/// A block that is out when its engine ends is told; one that came home in time is not.
+#[test]
+fn a_block_that_does_not_come_home_is_told() {
+    for kept in [false, true] {
+        let mut config = core::mem::MaybeUninit::<kloop_engine_config>::uninit();
+        let (at, size) = (config.as_mut_ptr(), size_of::<kloop_engine_config>());
+        // SAFETY: there is room for the struct at `at`.
+        assert_eq!(unsafe { kloop_engine_config_init(at, size, KLOOP_ABI) }, 0);
+        // SAFETY: the call above wrote it.
+        let mut config = unsafe { config.assume_init() };
+        config.log = Some(keep_line);
+        let mut engine = null_mut();
+        // SAFETY: the config and the place live through the call.
+        assert_eq!(unsafe { kloop_engine_new(&raw const config, &mut engine, null_mut()) }, 0);
+        let mut lease = None;
+        let take = |inner: &mut super::handle::Inner| {
+            lease = inner.engine.pool().lease(1, crate::net::pool::Priority::Data);
+            Ok(0)
+        };
+        // SAFETY: a live engine.
+        assert_eq!(unsafe { on_engine(engine, take) }, 0);
+        let lease = lease.filter(|_| kept);
+        // SAFETY: a live engine; its last handle.
+        unsafe { kloop_engine_free(engine) };
+        let told = LEAKS.lock().unwrap().iter().any(|line| line.contains("1 blocks of the pool"));
+        assert_eq!(told, kept);
+        drop(lease);
+    }
 }
