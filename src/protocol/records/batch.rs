@@ -42,8 +42,7 @@ pub const MAGIC: i8 = 2;
 /// Why the records of a batch cannot be walked as they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordsError {
-    /// They are compressed: inflate [`BatchView::records_bytes`] and walk that with
-    /// [`Records::new`].
+    /// They are compressed: an [`Inflater`](super::Inflater) makes a batch of it that can be walked.
     Compressed(Compression),
     /// They are compressed with a codec that Kafka has not given out.
     UnknownCompression(u8),
@@ -315,7 +314,8 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
-fn put<const N: usize>(batch: &mut [u8], at: usize, value: [u8; N]) -> Result<()> {
+/// Writes a field of the batch at the front of `batch`.
+pub(super) fn put<const N: usize>(batch: &mut [u8], at: usize, value: [u8; N]) -> Result<()> {
     let slot = batch.get_mut(at..at + N).ok_or(Malformed("a batch is cut off"))?;
     slot.copy_from_slice(&value);
     Ok(())

@@ -21,8 +21,8 @@
 //! ```
 //!
 //! Reading hands out slices of the batch; building writes into a buffer that the caller owns and
-//! keeps. Compression is not done here: [`BatchView::records`] on a compressed batch is an error
-//! that names the codec, and [`Records::new`] walks what a codec inflated.
+//! keeps. [`BatchView::records`] on a compressed batch is an error that names the codec:
+//! [`Inflater`] makes an uncompressed batch of it, in memory of the caller's.
 //!
 //! Hot: everything here.
 
@@ -30,6 +30,7 @@ pub mod attributes;
 pub mod batch;
 pub mod builder;
 pub mod crc32c;
+pub mod inflate;
 pub mod record;
 #[cfg(test)]
 mod tests;
@@ -41,4 +42,5 @@ pub use batch::{
 };
 pub use builder::{BatchBuilder, Seal};
 pub use crc32c::{Crc32c, crc32c};
+pub use inflate::{InflateError, Inflater, expected_len};
 pub use record::{ControlType, HeaderRef, Headers, Record, Records, no_headers};
