@@ -1,7 +1,7 @@
 //! Client: the calls that are about the whole of it, and one turn.
 
 use super::config::{ClientConfig, ClientLimits};
-use super::consumer::{Assignments, Consumer};
+use super::consumer::{Assignments, Consumer, INFLATE_TURN};
 use super::events::{Events, Source};
 use super::in_flight::{InFlightRequest, Purpose};
 use super::metadata::Metadata;
@@ -19,6 +19,7 @@ use crate::net::slots::Slots;
 use crate::net::timers::Timers;
 use crate::net::{BufferPool, CloseReason, ConnId, Notice, Owner, Selectable, SharedLease};
 use crate::protocol::ErrorCode;
+use crate::protocol::records::Inflater;
 use crate::time::{Instant, Moment};
 use core::time::Duration;
 
@@ -45,6 +46,10 @@ pub struct Client {
     pub(super) requests: RawRequests,
     pub(super) events: Events,
     pub(super) stats: ClientStats,
+    /// What fetched batches are inflated with; a client that may have no consumers has none.
+    pub(super) inflater: Option<Inflater>,
+    /// Bytes that may come out of it in this turn.
+    pub(super) inflate_left: usize,
     /// A call left work for a turn.
     pub(super) wants_turn: bool,
     /// Why the client's last failed lookup failed, until that is told.
@@ -62,7 +67,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Invalid`] for limits that cannot be: nodes, topics, partitions and requests in flight
-    /// may not be 0, and nothing may be 2^24 or more.
+    /// may not be 0, and nothing may be 2^24 or more. [`Error::NoMemory`].
     pub fn new(
         config: ClientConfig,
         limits: ClientLimits,
@@ -93,6 +98,8 @@ impl Client {
             requests: RawRequests::new(limits.max_requests),
             events: Events::new(&limits),
             stats: ClientStats::default(),
+            inflater: if limits.max_consumers > 0 { Some(Inflater::new()?) } else { None },
+            inflate_left: 0,
             wants_turn: true,
             failure: None,
             ready: false,
@@ -258,6 +265,7 @@ impl Client {
     pub fn turn<N: Selectable>(&mut self, net: &mut N, now: Moment) {
         // What one step leaves to another that came before it is done here, not in a turn of the
         // loop, which costs a system call.
+        self.inflate_left = INFLATE_TURN;
         for _ in 0..PASSES {
             self.wants_turn = false;
             self.pass(net, now);
@@ -278,6 +286,7 @@ impl Client {
         }
         if !self.closing {
             self.send_raw(net, now.at);
+            self.inflate_fetches(now.at);
             self.send_offsets(net, now.at);
             self.send_fetches(net, now.at);
         }

@@ -10,13 +10,14 @@
 //! made of it were taken: a partition that was taken early must not start a Fetch that waits at the
 //! broker while the others have records.
 //!
-//! **What stops a partition**: a batch that is damaged, compressed (this build has no codecs) or
-//! larger than the pool's largest block, a code that does not go away, an offset out of range with
+//! **What stops a partition**: a batch that is damaged, compressed by a codec that was not built, or
+//! larger than the pool's largest block (when inflated, if it is compressed), a code that does not go away, an offset out of range with
 //! `auto.offset.reset=none`. One [`Failed`](super::ClientEvent::Failed) event says why and where;
 //! the partition *parks* until it is assigned again.
 //!
 //! Absent: groups, fetch sessions, following a preferred replica, the check for a truncated log.
 
+mod completed_fetch;
 mod fetcher;
 mod reset;
 mod scan;
@@ -26,7 +27,7 @@ use super::client::Client;
 use super::config::{ClientLimits, ConsumerConfig};
 use super::events::Source;
 use super::lists::Lists;
-use super::metadata::{NOBODY, TopicState};
+use super::metadata::NOBODY;
 use super::{ClientEvent, TopicId};
 use crate::error::Error;
 use crate::logging::Level;
@@ -35,7 +36,8 @@ use crate::net::slots::{SlotId, Slots};
 use crate::net::timers::Timers;
 use crate::protocol::ErrorCode;
 use crate::time::Instant;
-use core::time::Duration;
+use completed_fetch::CompletedFetch;
+pub(super) use completed_fetch::INFLATE_TURN;
 
 #[derive(Debug)]
 pub(super) struct Consumer {
@@ -56,10 +58,6 @@ enum Seek {
     /// The first record at or after a time in milliseconds.
     Time(i64),
 }
-
-/// How long a partition may be missing before the host is told. A topic that is being created is there
-/// sooner.
-const MISSING_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadState {
@@ -100,6 +98,8 @@ pub(super) struct Assigned {
     /// It must be fetched alone: an answer with it was larger than a frame may be.
     alone: bool,
     records: Option<Pending>,
+    /// What is to be inflated yet.
+    compressed: Option<CompletedFetch>,
     eof: Option<i64>,
     /// The end that was told last.
     eof_told: i64,
@@ -107,6 +107,13 @@ pub(super) struct Assigned {
     /// The node whose Fetch waits for its events to be taken.
     holds: u32,
     round: u32,
+}
+
+impl Assigned {
+    /// Whether it has something to tell.
+    fn has_events(&self) -> bool {
+        self.records.is_some() || self.eof.is_some() || self.failure.is_some()
+    }
 }
 
 /// Which list of a consumer and a node.
@@ -140,6 +147,8 @@ pub(super) struct Assignments {
     /// Per consumer and node, four.
     lists: Lists,
     traffic: Box<[Traffic]>,
+    /// Those that have something to inflate now.
+    compressed: Lists,
     nodes: usize,
     /// Per partition: when its backoff is over.
     pub(super) timers: Timers,
@@ -153,6 +162,7 @@ impl Assignments {
             owned: Lists::new(limits.max_consumers, limits.max_assigned),
             lists: Lists::new(pairs * 4, limits.max_assigned),
             traffic: core::iter::repeat_n(Traffic::default(), pairs).collect(),
+            compressed: Lists::new(1, limits.max_assigned),
             nodes: limits.max_nodes,
             timers: Timers::new(limits.max_assigned),
         }
@@ -234,6 +244,7 @@ impl Client {
         self.let_go(index);
         self.events.remove(Source::Assigned(index));
         self.assigned.lists.remove(index);
+        self.assigned.compressed.remove(index);
         self.assigned.owned.remove(index);
         self.assigned.timers.clear(index as usize);
         let Some((id, assigned)) = self.assigned.slots.at(index as usize) else { return };
@@ -262,6 +273,11 @@ impl Client {
     /// It has something to tell, by an answer of `node` or without one.
     fn tell(&mut self, index: u32, node: Option<u32>) {
         self.events.push(Source::Assigned(index));
+        self.hold(index, node);
+    }
+
+    /// Nothing is fetched from `node` before what came from it was taken.
+    fn hold(&mut self, index: u32, node: Option<u32>) {
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         let Some(node) = node.filter(|_| assigned.holds == NOBODY) else { return };
         assigned.holds = node;
@@ -301,7 +317,9 @@ impl Client {
         if assigned.eof.is_some() || assigned.failure.is_some() {
             self.events.push(Source::Assigned(index));
         } else {
-            self.let_go(index);
+            if assigned.compressed.is_none() {
+                self.let_go(index);
+            }
             self.relink_assigned(index);
         }
         event
@@ -345,8 +363,14 @@ impl Client {
             return;
         }
         let Some(assigned) = self.assigned.get(index) else { return };
-        let has_events =
-            assigned.records.is_some() || assigned.eof.is_some() || assigned.failure.is_some();
+        let has_events = assigned.has_events();
+        if assigned.compressed.is_some() {
+            if !has_events && !assigned.backing_off {
+                self.assigned.compressed.push_back(0, index);
+                self.wants_turn = true;
+            }
+            return;
+        }
         let kind = match assigned.state {
             _ if assigned.paused || assigned.backing_off || has_events => None,
             ReadState::Parked => None,
@@ -376,9 +400,11 @@ impl Client {
         self.let_go(index);
         self.events.remove(Source::Assigned(index));
         self.assigned.lists.remove(index);
+        self.assigned.compressed.remove(index);
         self.assigned.timers.clear(index as usize);
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         assigned.records = None;
+        assigned.compressed = None;
         assigned.eof = None;
         assigned.eof_told = -1;
         assigned.failure = None;
@@ -402,62 +428,6 @@ impl Client {
                 self.assigned.lists.remove(index);
             }
             self.relink_assigned(index);
-        }
-    }
-
-    /// There is metadata: partitions of topics that were not known get their numbers.
-    pub(super) fn bind_assigned(&mut self, now: Instant) {
-        for i in 0..self.assigned.slots.capacity() as u32 {
-            if self.assigned.get(i).is_some_and(|assigned| assigned.part == NOBODY) {
-                self.bind(i);
-                self.tell_missing(i, now);
-            }
-        }
-    }
-
-    /// A partition that the cluster does not have is looked for as long as it is assigned; after a
-    /// while the host is told.
-    fn tell_missing(&mut self, index: u32, now: Instant) {
-        let Some(assigned) = self.assigned.get_mut(index) else { return };
-        if assigned.part != NOBODY || assigned.state == ReadState::Parked {
-            assigned.missing = None;
-            return;
-        }
-        let (since, told) = *assigned.missing.get_or_insert((now, false));
-        if told || now.since(since) < MISSING_AFTER {
-            return;
-        }
-        assigned.missing = Some((since, true));
-        let error = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into();
-        assigned.failure = Some((error, assigned.position));
-        let (topic, partition) = (assigned.topic, assigned.partition);
-        let name = self.metadata.name(topic).unwrap_or("");
-        self.log(Level::Warn, format_args!("{name}-{partition} is not there; it is looked for on"));
-        self.tell(index, None);
-    }
-
-    fn bind(&mut self, index: u32) {
-        let Some(assigned) = self.assigned.get_mut(index) else { return };
-        let (topic, partition) = (assigned.topic, assigned.partition);
-        match self.metadata.state(topic) {
-            Some(TopicState::Refused(code)) if assigned.state != ReadState::Parked => {
-                let offset = assigned.position;
-                self.park(index, code.into(), offset, None);
-            }
-            Some(TopicState::Known) => match self.metadata.part(topic, partition) {
-                Some(part) => {
-                    assigned.part = part;
-                    if let Some(consumer) = self.consumers.get_mut(assigned.consumer)
-                        && let Some(place) = consumer.by_part.get_mut(part as usize)
-                    {
-                        *place = index;
-                    }
-                    self.relink_assigned(index);
-                }
-                // It may be created yet.
-                None => self.refresh.need(),
-            },
-            _ => {}
         }
     }
 

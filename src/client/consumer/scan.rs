@@ -27,7 +27,8 @@ pub(super) struct Rules<'a> {
 pub(super) struct Found {
     /// Where the first batch that is to be handed over begins, and where the last one ends.
     pub(super) range: (usize, usize),
-    /// Records in it from the position on, that are to be seen.
+    /// Records in it from the position on, that are to be seen; of a compressed batch in which the
+    /// position lies, all.
     pub(super) count: u32,
     /// The position behind what was walked.
     pub(super) next: i64,
@@ -35,6 +36,8 @@ pub(super) struct Found {
     pub(super) error: Option<Error>,
     /// Batches within the range are not to be seen: the rest must be copied.
     pub(super) holes: bool,
+    /// Batches that are to be seen are compressed.
+    pub(super) compressed: bool,
 }
 
 /// Which aborted transactions have ended before the batch at hand.
@@ -74,6 +77,10 @@ impl<'a> Aborted<'a> {
     }
 }
 
+fn is_compressed(batch: &BatchView<'_>) -> bool {
+    batch.attributes().compression() != Some(Compression::None)
+}
+
 fn is_abort(batch: &BatchView<'_>) -> bool {
     let first = batch.records().ok().and_then(|mut records| records.next());
     matches!(first, Some(Ok(record)) if record.control_type() == Ok(ControlType::Abort))
@@ -81,8 +88,14 @@ fn is_abort(batch: &BatchView<'_>) -> bool {
 
 /// Walks `records`.
 pub(super) fn scan(records: &[u8], rules: &Rules<'_>) -> Found {
-    let mut found =
-        Found { range: (0, 0), count: 0, next: rules.position, error: None, holes: false };
+    let mut found = Found {
+        range: (0, 0),
+        count: 0,
+        next: rules.position,
+        error: None,
+        holes: false,
+        compressed: false,
+    };
     let none = Array::empty();
     let mut aborted = Aborted::new(rules.aborted.unwrap_or(none));
     if aborted.list.len() > MAX_ABORTED {
@@ -110,6 +123,7 @@ pub(super) fn scan(records: &[u8], rules: &Rules<'_>) -> Found {
                     found.holes |= hidden;
                 } else {
                     found.count = found.count.saturating_add(count);
+                    found.compressed |= is_compressed(&batch);
                 }
                 if found.range.1 == 0 {
                     found.range.0 = at;
@@ -151,21 +165,13 @@ fn look(batch: &BatchView<'_>, rules: &Rules<'_>, next: i64) -> Result<Option<u3
     if next > rules.position && base < next {
         return Err(Error::Protocol("batches whose offsets go back"));
     }
-    let attributes = batch.attributes();
-    match attributes.compression() {
-        Some(Compression::None) => {}
-        Some(Compression::Gzip) => return Err(Error::Unsupported("a batch compressed with gzip")),
-        Some(Compression::Snappy) => {
-            return Err(Error::Unsupported("a batch compressed with snappy"));
-        }
-        Some(Compression::Lz4) => return Err(Error::Unsupported("a batch compressed with lz4")),
-        Some(Compression::Zstd) => return Err(Error::Unsupported("a batch compressed with zstd")),
-        None => return Err(Error::Protocol("a codec that does not exist")),
+    if batch.attributes().compression().is_none() {
+        return Err(Error::Protocol("a codec that does not exist"));
     }
     let count =
         u32::try_from(batch.count()).ok().filter(|&count| i64::from(count) <= i64::from(delta) + 1);
     let count = count.ok_or(Error::Protocol("a batch whose record count cannot be"))?;
-    if base >= rules.position {
+    if base >= rules.position || is_compressed(batch) {
         return Ok(Some(count));
     }
     // The position lies within the batch.

@@ -3,9 +3,17 @@
 use super::{Assigned, ReadState, Seek};
 use crate::client::TopicId;
 use crate::client::client::Client;
-use crate::client::metadata::NOBODY;
+use crate::client::metadata::{NOBODY, TopicState};
 use crate::error::Error;
+use crate::logging::Level;
 use crate::net::slots::SlotId;
+use crate::protocol::ErrorCode;
+use crate::time::Instant;
+use core::time::Duration;
+
+/// How long a partition may be missing before the host is told. A topic that is being created is there
+/// sooner.
+const MISSING_AFTER: Duration = Duration::from_secs(5);
 
 const NOT_ASSIGNED: Error = Error::Invalid("a partition that is not assigned");
 
@@ -138,12 +146,27 @@ impl Client {
         }
         for &(topic, partition) in parts {
             let Some(index) = self.find_assigned(consumer, topic, partition) else { continue };
-            if let Some(assigned) = self.assigned.get_mut(index) {
-                assigned.paused = paused;
+            let Some(assigned) = self.assigned.get_mut(index) else { continue };
+            assigned.paused = paused;
+            if paused && assigned.compressed.take().is_some() {
+                self.drop_compressed(index);
             }
             self.relink_assigned(index);
         }
         Ok(())
+    }
+
+    /// What a partition had still to inflate is gone; nobody waits for that.
+    fn drop_compressed(&mut self, index: u32) {
+        self.assigned.compressed.remove(index);
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        let has_events = assigned.has_events();
+        // It waited for memory, if for anything.
+        assigned.backing_off = false;
+        self.assigned.timers.clear(index as usize);
+        if !has_events {
+            self.let_go(index);
+        }
     }
 
     /// The offset after the last record handed over; `None` while it is being looked up.
@@ -200,6 +223,62 @@ impl Client {
         })
     }
 
+    /// There is metadata: partitions of topics that were not known get their numbers.
+    pub(in crate::client) fn bind_assigned(&mut self, now: Instant) {
+        for i in 0..self.assigned.slots.capacity() as u32 {
+            if self.assigned.get(i).is_some_and(|assigned| assigned.part == NOBODY) {
+                self.bind(i);
+                self.tell_missing(i, now);
+            }
+        }
+    }
+
+    /// A partition that the cluster does not have is looked for as long as it is assigned; after a
+    /// while the host is told.
+    fn tell_missing(&mut self, index: u32, now: Instant) {
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        if assigned.part != NOBODY || assigned.state == ReadState::Parked {
+            assigned.missing = None;
+            return;
+        }
+        let (since, told) = *assigned.missing.get_or_insert((now, false));
+        if told || now.since(since) < MISSING_AFTER {
+            return;
+        }
+        assigned.missing = Some((since, true));
+        let error = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into();
+        assigned.failure = Some((error, assigned.position));
+        let (topic, partition) = (assigned.topic, assigned.partition);
+        let name = self.metadata.name(topic).unwrap_or("");
+        self.log(Level::Warn, format_args!("{name}-{partition} is not there; it is looked for on"));
+        self.tell(index, None);
+    }
+
+    fn bind(&mut self, index: u32) {
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        let (topic, partition) = (assigned.topic, assigned.partition);
+        match self.metadata.state(topic) {
+            Some(TopicState::Refused(code)) if assigned.state != ReadState::Parked => {
+                let offset = assigned.position;
+                self.park(index, code.into(), offset, None);
+            }
+            Some(TopicState::Known) => match self.metadata.part(topic, partition) {
+                Some(part) => {
+                    assigned.part = part;
+                    if let Some(consumer) = self.consumers.get_mut(assigned.consumer)
+                        && let Some(place) = consumer.by_part.get_mut(part as usize)
+                    {
+                        *place = index;
+                    }
+                    self.relink_assigned(index);
+                }
+                // It may be created yet.
+                None => self.refresh.need(),
+            },
+            _ => {}
+        }
+    }
+
     /// Enters one partition, or moves it.
     fn put(
         &mut self,
@@ -234,6 +313,7 @@ impl Client {
             missing: None,
             alone: false,
             records: None,
+            compressed: None,
             eof: None,
             eof_told: -1,
             failure: None,

@@ -2,11 +2,10 @@
 
 use super::answers::fetch_answer;
 use super::cluster::{Act, Partition};
-use super::consumer::{batch, fetches, from_to, sealed, world};
+use super::consumer::{batch, fetches, from_to, world};
 use super::world::{MS, Setup, World};
 use crate::error::Error;
 use crate::protocol::ApiKey;
-use crate::protocol::records::{Attributes, Compression};
 
 #[test]
 fn a_damaged_batch_stops_its_partition_there() {
@@ -65,17 +64,6 @@ fn nonsense_in_a_batch_header_is_an_error_not_a_loop() {
         assert!(failures[0].0.to_string().contains(what), "{what}: {}", failures[0].0);
         assert_eq!(failures[0].2, 0);
     }
-}
-
-#[test]
-fn compressed_batches_name_their_codec() {
-    let (mut world, topic) = world();
-    let zstd = Attributes(0).with_compression(Compression::Zstd);
-    world.cluster.part("t", 1).put(sealed(0, &["x"], zstd, -1, None));
-    let consumer = world.consumer(&[]);
-    world.client.assign(consumer, &[(topic, 1, 0)]).unwrap();
-    world.run();
-    assert_eq!(world.failures(), [(Error::Unsupported("a batch compressed with zstd"), 1, 0)]);
 }
 
 #[test]

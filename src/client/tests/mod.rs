@@ -5,6 +5,7 @@ mod answers;
 mod cluster;
 mod connection;
 mod consumer;
+mod consumer_compressed;
 mod consumer_errors;
 mod damage;
 mod faults;

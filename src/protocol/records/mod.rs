@@ -42,5 +42,7 @@ pub use batch::{
 };
 pub use builder::{BatchBuilder, Seal};
 pub use crc32c::{Crc32c, crc32c};
+#[cfg(test)]
+pub(crate) use inflate::encoders;
 pub use inflate::{InflateError, Inflater, expected_len};
 pub use record::{ControlType, HeaderRef, Headers, Record, Records, no_headers};

@@ -17,6 +17,8 @@
 //! Absent: dictionaries, inflating a batch piece by piece, and the older framing of lz4 with a wrong
 //! header checksum, which only the message formats before batches v2 had.
 
+#[cfg(test)]
+pub(crate) mod encoders;
 #[cfg(feature = "gzip")]
 mod gzip;
 #[cfg(feature = "lz4")]
