@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -86,9 +87,13 @@ public class Peer {
     }
   }
 
-  private static void create(String brokers, String topic, String partitions) throws Exception {
+  private static void create(String brokers, String topic, String partitions, String[] settings)
+      throws Exception {
     try (Admin admin = Admin.create(config(brokers))) {
       NewTopic wanted = new NewTopic(topic, Integer.parseInt(partitions), (short) 1);
+      Map<String, String> configs = new HashMap<>();
+      for (String one : settings) configs.put(one.split("=", 2)[0], one.split("=", 2)[1]);
+      wanted.configs(configs);
       admin.createTopics(List.of(wanted)).all().get();
     }
   }
@@ -101,8 +106,9 @@ public class Peer {
   }
 
   private static KafkaProducer<byte[], byte[]> producer(
-      String brokers, String acks, boolean idempotent) {
+      String brokers, String acks, boolean idempotent, String codec) {
     Properties config = config(brokers);
+    config.put("compression.type", codec);
     config.put("acks", acks);
     config.put("enable.idempotence", idempotent);
     config.put("max.block.ms", 20000);
@@ -111,11 +117,17 @@ public class Peer {
 
   /** Sends the records of a file and gives where each went. */
   private static List<RecordMetadata> produce(
-      String brokers, String topic, String path, String acks, boolean idempotent, Integer partition)
+      String brokers,
+      String topic,
+      String path,
+      String acks,
+      boolean idempotent,
+      Integer partition,
+      String codec)
       throws Exception {
     List<Future<RecordMetadata>> sent = new ArrayList<>();
     List<RecordMetadata> done = new ArrayList<>();
-    try (var producer = producer(brokers, acks, idempotent);
+    try (var producer = producer(brokers, acks, idempotent, codec);
         BufferedReader file = Files.newBufferedReader(Path.of(path))) {
       for (String line; (line = file.readLine()) != null; ) {
         sent.add(producer.send(parse(line, topic, partition)));
@@ -164,17 +176,17 @@ public class Peer {
     try {
       switch (a[0]) {
         case "metadata" -> metadata(a[1], to);
-        case "create" -> create(a[1], a[2], a[3]);
+        case "create" -> create(a[1], a[2], a[3], Arrays.copyOfRange(a, 4, a.length));
         case "delete" -> delete(a[1], a[2]);
         case "produce" -> {
-          Integer partition = a.length > 6 ? Integer.valueOf(a[6]) : null;
-          produce(a[1], a[2], a[3], a[4], a[5].equals("1"), partition);
+          Integer partition = a[6].equals("-") ? null : Integer.valueOf(a[6]);
+          produce(a[1], a[2], a[3], a[4], a[5].equals("1"), partition, a[7]);
         }
         case "consume" ->
             consume(a[1], a[2], Integer.parseInt(a[3]), a[4], Integer.parseInt(a[5]), to);
         case "partition-of" -> {
           StringBuilder lines = new StringBuilder();
-          for (RecordMetadata one : produce(a[1], a[2], a[3], "all", true, null)) {
+          for (RecordMetadata one : produce(a[1], a[2], a[3], "all", true, null, "none")) {
             lines.append(one.partition()).append('\n');
           }
           to.out(lines);

@@ -12,7 +12,7 @@ from processes import Failure, tail_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTEROP = os.path.join(os.path.dirname(HERE), ".interop")
-LIST_OFFSETS, METADATA = 2, 3
+FETCH, LIST_OFFSETS, METADATA = 1, 2, 3
 MEMORY = 512 << 20  # of kloop's log: more than all cells of a row write
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 # Starts in half the time, in a third of the memory.
@@ -69,10 +69,10 @@ def log4j_option():
     return "-Dlog4j2.configurationFile=" + path
 
 
-def ask(address, key, body, patience=1.0):
-    """Sends a request of version 1 on a connection of its own and gives the body of the answer."""
+def ask(address, key, body, patience=1.0, version=1):
+    """Sends a request on a connection of its own and gives the body of the answer."""
     host, port = address.rsplit(":", 1)
-    request = struct.pack(">hhih", key, 1, 7, -1) + body
+    request = struct.pack(">hhih", key, version, 7, -1) + body
     with socket.create_connection((host, int(port)), patience) as link:
         link.settimeout(patience)
         link.sendall(struct.pack(">i", len(request)) + request)
@@ -93,6 +93,25 @@ def answers_metadata(address, patience=1.0):
         return struct.unpack(">i", ask(address, METADATA, struct.pack(">i", 0), patience)[:4])[0] > 0
     except (OSError, struct.error):
         return False
+
+
+def codecs_in(address, topic):
+    """The codecs of the batches in partition 0, by name."""
+    names, seen, offset, end = ["none", "gzip", "snappy", "lz4", "zstd"], set(), 0, 1
+    name = struct.pack(">h", len(topic)) + topic.encode()
+    while offset < end:
+        fetch = struct.pack(">iiiibi", -1, 0, 1, 1 << 20, 0, 1) + name + struct.pack(">iiqi", 1, 0, offset, 1 << 20)
+        answer = ask(address, FETCH, fetch, 5.0, 4)[8 + len(name) + 4 :]
+        code, end, aborted = struct.unpack_from(">hq8xi", answer, 4)
+        if code != 0:
+            raise Failure(f"a Fetch of {topic} is refused with error {code}")
+        batches = answer[26 + 16 * max(aborted, 0) + 4 :]
+        while len(batches) >= 61:
+            base, length = struct.unpack_from(">qi", batches)
+            attributes, delta = struct.unpack_from(">hi", batches, 21)
+            seen.add(names[attributes & 7])
+            offset, batches = base + delta + 1, batches[12 + length :]
+    return seen
 
 
 def settle(address, topic, partitions, deadline):

@@ -8,7 +8,8 @@ import select
 import subprocess
 import time
 
-from cases import MANY, expect_same, large_record, many_values, numbered, odd_records
+from brokers import codecs_in
+from cases import CODECS, MANY, expect_same, large_record, many_values, numbered, odd_records
 from peers import value_lines
 from processes import Failure, tail_of
 from records import line_of
@@ -77,6 +78,23 @@ def many_in(cell, kloop):
     kloop.java.produce(cell, cell.name, value_lines(values))
     expect_same(kloop.examples.consume(cell, cell.name, "earliest"), values)
     expect_same(kloop.examples.consume(cell, cell.name, 98_765), values[98_765:], "from an offset")
+
+
+def compressed_by_others(cell, kloop):
+    """What Java and kcat compress, read by kloop from the start, from an offset and record by record."""
+    values = [b"%06d " % number + b"much the same text " * 8 for number in range(20_000)]
+    for codec in CODECS:
+        for writer in (kloop.java, kloop.kcat):
+            topic = f"{cell.name}-{codec}-{writer.name}"
+            writer.produce(cell, topic, value_lines(values), codec=codec)
+            seen = codecs_in(cell.address, topic)
+            if seen != {codec}:
+                raise Failure(f"the batches of {writer.name} are {seen}, not {codec}")
+            expect_same(kloop.examples.consume(cell, topic, "earliest"), values, topic)
+            expect_same(kloop.examples.consume(cell, topic, 12_345), values[12_345:], topic + " from an offset")
+        sent = [line_of(*record) for record in odd_records()]
+        kloop.java.produce(cell, f"{cell.name}-{codec}-odd", sent, codec=codec)
+        expect_same(kloop.peer.consume(cell, f"{cell.name}-{codec}-odd", "earliest", len(sent)), sent, codec)
 
 
 def latest_by_example(cell, kloop):
@@ -228,6 +246,7 @@ CLIENT_CASES = [
     ("produce idempotent, read by Java", written_by_kloop("all", True), 30),
     ("keys, headers, null and empty values with Java", odd_content_both_ways, 30),
     ("a record of 900 KB with Java", large_record_both_ways, 30),
+    ("compressed by Java and kcat", compressed_by_others, 90),
     ("consumer example from latest", latest_by_example, 30),
     ("100,000 lines of the producer example", many_out, 90),
     ("100,000 records for the consumer example", many_in, 90),

@@ -177,6 +177,7 @@ class Matrix:
         row = "client"
         try:
             peer = Program("kloop", [kloop_program("peer_kloop")])
+            peer.can_compress = False
         except Failure as failure:
             self.report(row, "kloop", "compile", 0, failure)
             return

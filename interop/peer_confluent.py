@@ -36,10 +36,11 @@ def refuse_or_raise(error):
     raise error
 
 
-def produce(brokers, topic, path, acks, idempotent, partition=None):
+def produce(brokers, topic, path, acks, idempotent, partition="-", codec="none"):
     """Sends the records of a file, in order."""
     failed = []
     config = {"bootstrap.servers": brokers, "acks": acks, "enable.idempotence": idempotent == "1"}
+    config |= {"compression.type": codec, "linger.ms": 20}
     producer = Producer(config)
 
     def delivered(error, _):
@@ -47,7 +48,7 @@ def produce(brokers, topic, path, acks, idempotent, partition=None):
             failed.append(error)
 
     for key, value, headers, timestamp in read_records(path):
-        more = {} if partition is None else {"partition": int(partition)}
+        more = {} if partition == "-" else {"partition": int(partition)}
         if timestamp is not None:
             more["timestamp"] = timestamp
         while True:
@@ -58,8 +59,10 @@ def produce(brokers, topic, path, acks, idempotent, partition=None):
                 producer.poll(0.1)
         producer.poll(0)
     left = producer.flush(100)
-    if failed or left:
-        sys.exit(f"{len(failed)} records failed, {left} have no outcome: {failed[:1]}")
+    if failed:
+        refuse_or_raise(KafkaException(failed[0]))
+    if left:
+        sys.exit(f"{left} records have no outcome")
 
 
 def consume(brokers, topic, partition, start, count):
@@ -98,8 +101,9 @@ def consume(brokers, topic, partition, start, count):
 def main(command, *args):
     """Runs one command."""
     if command == "create":
-        brokers, topic, partitions = args
-        administer(brokers, lambda admin: admin.create_topics([NewTopic(topic, int(partitions), 1)]))
+        brokers, topic, partitions, *settings = args
+        wanted = NewTopic(topic, int(partitions), 1, config=dict(one.split("=", 1) for one in settings))
+        administer(brokers, lambda admin: admin.create_topics([wanted]))
     elif command == "delete":
         brokers, topic = args
         administer(brokers, lambda admin: admin.delete_topics([topic]))

@@ -31,17 +31,26 @@ def administer(brokers, call):
     admin.close()
 
 
-def produce(brokers, topic, path, acks, idempotent, partition=None):
+def produce(brokers, topic, path, acks, idempotent, partition="-", codec="none"):
     """Sends the records of a file, in order."""
     acks = acks if acks == "all" else int(acks)
-    producer = KafkaProducer(bootstrap_servers=brokers, acks=acks, enable_idempotence=idempotent == "1", linger_ms=5)
+    producer = KafkaProducer(
+        bootstrap_servers=brokers,
+        acks=acks,
+        enable_idempotence=idempotent == "1",
+        linger_ms=5,
+        compression_type=None if codec == "none" else codec,
+    )
     futures = []
-    partition = None if partition is None else int(partition)
+    partition = None if partition == "-" else int(partition)
     for key, value, headers, timestamp in read_records(path):
         futures.append(producer.send(topic, value, key, headers, partition, timestamp))
     producer.flush(100)
     producer.close()
     errors = [future.exception for future in futures if not future.is_done or future.failed()]
+    if errors and isinstance(errors[0], BrokerResponseError) and errors[0].errno > 0:
+        print("refused", errors[0].errno, file=sys.stderr)
+        sys.exit(3)
     if errors:
         sys.exit(f"{len(errors)} records failed or have no outcome: {errors[0]!r}")
 
@@ -74,8 +83,9 @@ def consume(brokers, topic, partition, start, count):
 def main(command, *args):
     """Runs one command."""
     if command == "create":
-        brokers, topic, partitions = args
-        administer(brokers, lambda admin: admin.create_topics([NewTopic(topic, int(partitions), 1)]))
+        brokers, topic, partitions, *settings = args
+        wanted = NewTopic(topic, int(partitions), 1, topic_configs=dict(one.split("=", 1) for one in settings))
+        administer(brokers, lambda admin: admin.create_topics([wanted]))
     elif command == "delete":
         brokers, topic = args
         administer(brokers, lambda admin: admin.delete_topics([topic]))

@@ -260,7 +260,8 @@ int main(int argc, char **argv) {
   } else if (strcmp(command, "delete") == 0 && argc == 4) {
     status = delete_topic(argv[3]);
   } else if (strcmp(command, "produce") == 0 && argc >= 7) {
-    int32_t partition = argc > 7 ? atoi(argv[7]) : KLOOP_PARTITION_ANY;
+    int any = argc == 7 || strcmp(argv[7], "-") == 0;
+    int32_t partition = any ? KLOOP_PARTITION_ANY : atoi(argv[7]);
     produce(argv[3], argv[4], argv[5], argv[6][0] == '1', partition);
   } else if (strcmp(command, "consume") == 0 && argc == 7) {
     consume(argv[3], atoi(argv[4]), argv[5], strtoull(argv[6], NULL, 10));

@@ -20,6 +20,7 @@ class Program:
     can_administer = True
     can_stamp = True  # gives records a timestamp of its caller's
     can_spread = False  # has the command `spread`
+    can_compress = True
 
     def __init__(self, name, args):
         self.name, self.args = name, args
@@ -52,21 +53,21 @@ class Program:
                 topics[words[1]] = int(words[2])
         return brokers, topics
 
-    def create(self, cell, topic, partitions):
-        """Creates a topic, or raises Refused."""
-        self.run(cell, "create", topic, partitions)
+    def create(self, cell, topic, partitions, *settings):
+        """Creates a topic with settings `KEY=VALUE`, or raises Refused."""
+        self.run(cell, "create", topic, partitions, *settings)
         cell.prepare(topic, partitions)
 
     def delete(self, cell, topic):
         """Deletes a topic, or raises Refused."""
         self.run(cell, "delete", topic)
 
-    def produce(self, cell, topic, lines, acks="all", idempotent=False, partition=None):
-        """Sends records in order and waits for their outcome."""
+    def produce(self, cell, topic, lines, acks="all", idempotent=False, partition=None, codec="none"):
+        """Sends records in order and waits for their outcome; raises Refused if there is a code."""
         cell.prepare(topic)
         path = cell.write("".join(line + "\n" for line in lines).encode())
-        where = [] if partition is None else [partition]
-        self.run(cell, "produce", topic, path, acks, int(idempotent), *where)
+        where = "-" if partition is None else partition
+        self.run(cell, "produce", topic, path, acks, int(idempotent), where, codec)
 
     def consume(self, cell, topic, start, count, partition=0):
         """Reads `count` records."""
@@ -202,9 +203,9 @@ class Kcat(Program):
                 topics[words[1].strip('"')] = int(words[3])
         return brokers, topics
 
-    def produce(self, cell, topic, lines, acks="all", idempotent=False, partition=None):
+    def produce(self, cell, topic, lines, acks="all", idempotent=False, partition=None, codec="none"):
         cell.prepare(topic)
-        args = ["kcat", "-b", cell.address, "-P", "-t", topic, "-X", f"acks={acks}"]
+        args = ["kcat", "-b", cell.address, "-P", "-t", topic, "-X", f"acks={acks}", "-z", codec]
         if idempotent:
             args += ["-X", "enable.idempotence=true"]
         if partition is not None:

@@ -101,9 +101,14 @@ func metadata(brokers string) {
 	}
 }
 
-func produce(brokers, topic, path, acks, idempotent string, partition []string) {
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+func produce(brokers, topic, path, acks, idempotent, partition, codec string) {
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation()}
-	opts = append(opts, kgo.ProducerBatchCompression(kgo.NoCompression())) // snappy is its default
+	opts = append(opts, kgo.ProducerBatchCompression(codecs[codec])) // snappy is its default
 	opts = append(opts, kgo.ProducerLinger(5*time.Millisecond))
 	switch acks {
 	case "0":
@@ -117,9 +122,9 @@ func produce(brokers, topic, path, acks, idempotent string, partition []string) 
 		opts = append(opts, kgo.DisableIdempotentWrite())
 	}
 	number := int32(0)
-	if len(partition) > 0 {
+	if partition != "-" {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		number = int32(must(strconv.Atoi(partition[0])))
+		number = int32(must(strconv.Atoi(partition)))
 	}
 	producer, ctx := client(brokers, opts...), context.Background()
 	file := must(os.Open(path))
@@ -216,11 +221,16 @@ func main() {
 		metadata(args[1])
 	case "create":
 		partitions := int32(must(strconv.Atoi(args[3])))
-		must(kadm.NewClient(client(args[1])).CreateTopic(ctx, partitions, 1, nil, args[2]))
+		settings := make(map[string]*string)
+		for _, setting := range args[4:] {
+			key, value, _ := strings.Cut(setting, "=")
+			settings[key] = &value
+		}
+		must(kadm.NewClient(client(args[1])).CreateTopic(ctx, partitions, 1, settings, args[2]))
 	case "delete":
 		must(kadm.NewClient(client(args[1])).DeleteTopic(ctx, args[2]))
 	case "produce":
-		produce(args[1], args[2], args[3], args[4], args[5], args[6:])
+		produce(args[1], args[2], args[3], args[4], args[5], args[6], args[7])
 	case "spread":
 		number := func(at int) int { return must(strconv.Atoi(args[at])) }
 		spread(args[1], args[2], number(3), number(4), number(5))
