@@ -23,7 +23,8 @@ mod gzip;
 mod lz4;
 #[cfg(feature = "snappy")]
 mod snappy;
-#[cfg(test)]
+// Miri has no C, and megabytes take it too long.
+#[cfg(all(test, not(miri)))]
 mod tests;
 #[cfg(feature = "zstd")]
 mod zstd;
