@@ -87,29 +87,35 @@ mod heap {
 
 use heap::counted;
 
+/// Compresses.
+type Pack = fn(&[u8]) -> Vec<u8>;
+
 /// Text with numbers and noise in it, so that it can be compressed, but not to nothing.
 fn sample(len: usize) -> Vec<u8> {
     let mut state = len as u64 + 1;
     let mut out = vec![];
     while out.len() < len {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        write!(out, "record {} of the topic {}\n", state >> 54, state >> 62).unwrap();
+        writeln!(out, "record {} of the topic {}", state >> 54, state >> 62).unwrap();
         out.extend_from_slice(&state.to_le_bytes()[..4]);
     }
     out.truncate(len);
     out
 }
 
+#[cfg(feature = "gzip")]
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::new(6));
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
+#[cfg(feature = "lz4")]
 fn lz4(bytes: &[u8]) -> Vec<u8> {
     use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
     // Linked blocks for every other size.
-    let mode = if bytes.len() % 2 == 0 { BlockMode::Linked } else { BlockMode::Independent };
+    let mode =
+        if bytes.len().is_multiple_of(2) { BlockMode::Linked } else { BlockMode::Independent };
     let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(mode);
     let mut encoder = FrameEncoder::with_frame_info(info.content_checksum(true), vec![]);
     encoder.write_all(bytes).unwrap();
@@ -130,7 +136,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A batch with one value, compressed, and how long it is uncompressed.
-fn batch(codec: Compression, pack: fn(&[u8]) -> Vec<u8>, value: &[u8]) -> (Vec<u8>, usize) {
+fn batch(codec: Compression, pack: Pack, value: &[u8]) -> (Vec<u8>, usize) {
     let mut buf = vec![0; value.len() + 200];
     let mut builder = BatchBuilder::new();
     builder.append(&mut buf, 5, None, Some(value), no_headers()).unwrap();
@@ -160,7 +166,7 @@ fn the_counter_counts() {
 /// batches.
 #[test]
 fn nothing_is_allocated_after_the_creation() {
-    let codecs: &[(Compression, fn(&[u8]) -> Vec<u8>)] = &[
+    let codecs: &[(Compression, Pack)] = &[
         #[cfg(feature = "gzip")]
         (Compression::Gzip, gzip),
         #[cfg(feature = "snappy")]
@@ -170,7 +176,6 @@ fn nothing_is_allocated_after_the_creation() {
         #[cfg(feature = "zstd")]
         (Compression::Zstd, zstd),
     ];
-    let _ = (gzip as fn(&[u8]) -> Vec<u8>, lz4 as fn(&[u8]) -> Vec<u8>);
     let mut batches = vec![];
     for len in [100_000, 1 << 10, 1 << 20, 65_536, 4_097, 300_001, 16 << 10, 777_777, 32 << 10] {
         for (codec, pack) in codecs {

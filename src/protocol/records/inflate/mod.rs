@@ -47,6 +47,7 @@ pub enum InflateError {
 }
 
 /// A check of a codec that failed.
+#[cfg(any(feature = "gzip", feature = "snappy", feature = "lz4", feature = "zstd"))]
 fn bad<T>(why: &'static str) -> Result<T, InflateError> {
     Err(InflateError::Malformed(Malformed(why)))
 }
@@ -73,8 +74,8 @@ impl Inflater {
         })
     }
 
-    /// Inflates `from`, all of it, to the front of `to`; gives how many bytes that are. After an
-    /// error `to` holds whatever was written until then.
+    /// Inflates `from`, all of it, to the front of `to`; gives how many bytes that are. What of `to`
+    /// is behind them may have been written over; after an error all of it may have been.
     ///
     /// # Errors
     /// [`InflateError`].
@@ -104,7 +105,8 @@ impl Inflater {
     }
 
     /// Writes the batch to the front of `to` as it would be uncompressed, its CRC made anew, and
-    /// gives how long it is. One that is not compressed is copied.
+    /// gives how long it is. One that is not compressed is copied. The CRC that the batch came with
+    /// is not looked at ([`BatchView::verify_crc`]): the new one would hide that it was wrong.
     ///
     /// # Errors
     /// [`InflateError`].

@@ -5,7 +5,7 @@ use flate2::{Compression as Level, Crc, write::GzEncoder};
 use std::io::Write;
 
 pub(super) const PACKERS: &[Packer] = &[
-    Packer { name: "gzip", codec: Compression::Gzip, pack: pack, checked: true, announces: true },
+    Packer { name: "gzip", codec: Compression::Gzip, pack, checked: true, announces: true },
     Packer {
         name: "gzip, stored",
         codec: Compression::Gzip,

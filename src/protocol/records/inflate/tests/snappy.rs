@@ -7,7 +7,7 @@ pub(super) const PACKERS: &[Packer] = &[
     Packer {
         name: "snappy, bare",
         codec: Compression::Snappy,
-        pack: pack,
+        pack,
         checked: false,
         announces: true,
     },

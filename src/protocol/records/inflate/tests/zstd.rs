@@ -4,7 +4,7 @@ use super::*;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, compress_bound};
 
 pub(super) const PACKERS: &[Packer] = &[
-    Packer { name: "zstd", codec: Compression::Zstd, pack: pack, checked: false, announces: true },
+    Packer { name: "zstd", codec: Compression::Zstd, pack, checked: false, announces: true },
     Packer {
         name: "zstd, checked",
         codec: Compression::Zstd,
