@@ -153,7 +153,7 @@ fn edit(batch: &BatchView<'_>) {
 }
 
 /// Walks the batches in `bytes`.
-fn walk(bytes: &[u8]) {
+pub(super) fn walk(bytes: &[u8]) {
     let mut batches = Batches::new(bytes);
     let mut walked = 0;
     for batch in batches.by_ref().flatten() {
@@ -174,7 +174,7 @@ fn walk(bytes: &[u8]) {
 }
 
 /// Puts a header before `records`, which nobody finds by trying; the first byte is their count.
-fn framed(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn framed(bytes: &[u8]) -> Vec<u8> {
     let (count, records) = bytes.split_first().unwrap_or((&0, &[]));
     let mut out = vec![0; batch::HEADER_LEN];
     out[batch::BATCH_LENGTH_AT..][..4]

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::protocol::declare::{Array, ArrayWriter};
+use crate::protocol::fuzz_inflate::fuzz_inflate;
 use crate::protocol::records::no_headers;
+use std::io::Write;
 
 /// xorshift64*: the same inputs in every run.
 struct Rng(u64);
@@ -145,6 +147,32 @@ fn responses() -> Vec<Vec<u8>> {
     out
 }
 
+/// The records of a batch as each codec has them, with the bytes that pick codec, room and count.
+fn streams() -> Vec<Vec<u8>> {
+    let records = &batch()[batch::HEADER_LEN..];
+    let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::new(6));
+    gzip.write_all(records).unwrap();
+    let mut lz4 = lz4_flex::frame::FrameEncoder::new(vec![]);
+    lz4.write_all(records).unwrap();
+    let packed = [
+        (0, gzip.finish().unwrap()),
+        (2, lz4.finish().unwrap()),
+        #[cfg(feature = "snappy")]
+        (1, snap::raw::Encoder::new().compress_vec(records).unwrap()),
+        #[cfg(feature = "zstd")]
+        (3, {
+            let mut out = vec![0; 500];
+            let len = zstd_safe::compress(&mut out[..], records, 3).unwrap();
+            out.truncate(len);
+            out
+        }),
+    ];
+    let room = [129, records.len() as u8].into_iter();
+    let with =
+        |room: u8| packed.iter().map(move |(codec, p)| [&[*codec, room, 2], &p[..]].concat());
+    room.flat_map(with).collect()
+}
+
 fn storm(function: fn(&[u8]), samples: &[Vec<u8>], seed: u64) {
     let mut rng = Rng(seed);
     for sample in samples {
@@ -186,6 +214,22 @@ fn responses_survive() {
 fn record_batches_survive() {
     let one = batch();
     storm(fuzz_record_batch, &[one.clone(), [&one[..], &one[..]].concat()], 14);
+}
+
+#[test]
+fn compressed_records_survive() {
+    storm(fuzz_inflate, &streams(), 15);
+}
+
+/// `cargo test --lib -- --ignored the_fuzzer`
+#[test]
+#[ignore = "writes into fuzz/corpus, which is not in the repository"]
+fn the_fuzzer_gets_its_first_compressed_records() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/inflate");
+    std::fs::create_dir_all(&corpus).unwrap();
+    for (number, stream) in streams().iter().enumerate() {
+        std::fs::write(corpus.join(format!("first-{number}")), stream).unwrap();
+    }
 }
 
 #[test]

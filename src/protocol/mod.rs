@@ -31,6 +31,9 @@ mod fields;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_inflate;
 pub mod header;
 pub mod messages;
 pub mod reader;
