@@ -38,6 +38,7 @@ const HOT: [&str; 70] = [
     "src/broker/handlers/produce.rs",
     "src/broker/host.rs",
     "src/broker/host_answer.rs",
+    "src/broker/inflating.rs",
     "src/broker/log/index.rs",
     "src/broker/log/memory.rs",
     "src/broker/log/mod.rs",

@@ -34,7 +34,8 @@ pub struct BrokerConfig {
     /// (`log.message.timestamp.type=LogAppendTime`); a topic's own setting goes first.
     pub log_append_time: bool,
     /// Bytes that all logs together may hold (`log.memory.bytes`, kloop's own). When they are used
-    /// up the globally oldest block goes.
+    /// up the globally oldest block goes. Its largest block, but no more than 16 MiB, is mapped once
+    /// more for each thread that runs handlers, to inflate compressed batches in.
     pub log_memory: usize,
     /// Bytes of records that one partition keeps besides its newest block
     /// (`log.retention.bytes`); `None` leaves it to `log_memory`.

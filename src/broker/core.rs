@@ -4,6 +4,7 @@
 
 use super::BrokerStats;
 use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES, has_api};
+use super::inflating::INFLATE_MAX;
 use super::log::producer_state::Producers;
 use super::log::{Fresh, LogMemory, MIN_LOG_BLOCK, block_size_for};
 use super::partition::Partition;
@@ -11,6 +12,7 @@ use super::random::{Hasher, Random, uuid_text};
 use super::topics::{TopicConfig, Topics};
 use crate::error::Error;
 use crate::logging::Logger;
+use crate::net::pool::Memory;
 use crate::protocol::ApiKey;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 
@@ -35,6 +37,8 @@ pub(crate) struct Settings {
     pub fetch_max_bytes: usize,
     /// The APIs that the host answers.
     pub host_apis: [u64; 2],
+    /// Whether all memory is touched at creation.
+    pub prefault: bool,
     /// The settings of a topic that does not say otherwise.
     pub topic: TopicConfig,
 }
@@ -100,6 +104,7 @@ impl Core {
         seed: u64,
     ) -> Result<Core, Error> {
         let random = Random::new(seed);
+        let prefault = matches!(config.memory, Memory::Map { prefault: true });
         let memory = LogMemory::new(config.log_memory, config.memory)?;
         if config.message_max_bytes > batch_max(&memory) {
             return Err(Error::Invalid("message.max.bytes does not fit log.memory.bytes"));
@@ -120,6 +125,7 @@ impl Core {
             retention_bytes: config.retention_bytes,
             fetch_max_bytes: config.fetch_max_bytes,
             host_apis: config.host_apis,
+            prefault,
             topic: TopicConfig {
                 log_append_time: config.log_append_time,
                 max_message_bytes: config.message_max_bytes,
@@ -167,6 +173,11 @@ impl Core {
     /// Bytes of the largest batch that the log can hold.
     pub(crate) fn batch_max(&self) -> usize {
         batch_max(&self.memory)
+    }
+
+    /// Bytes that a batch may inflate to.
+    pub(crate) fn inflates_to(&self) -> usize {
+        self.memory.pool().largest().min(self.settings.topic.max_message_bytes.max(INFLATE_MAX))
     }
 
     /// The number of an append, from 1 on.

@@ -2,7 +2,10 @@
 //! because handlers do not allocate.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+use super::core::Core;
+use super::inflating::Inflating;
 use super::topics::Topic;
+use crate::error::Error;
 use crate::net::{SendBuilder, SharedLease};
 use crate::protocol::ErrorCode;
 use crate::protocol::writer::Cut;
@@ -130,6 +133,8 @@ pub(crate) struct Scratch {
     pub appended: Appended,
     /// Partitions met in one request.
     pub met: Met,
+    /// Looks into compressed batches.
+    pub inflating: Inflating,
 }
 
 /// Partitions that a request which parks waits for.
@@ -160,9 +165,19 @@ impl Watch {
 }
 
 impl Scratch {
+    /// What whoever runs handlers needs.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] for the room that batches are inflated in.
+    pub(crate) fn new(core: &Core) -> Result<Self, Error> {
+        let inflating = Inflating::new(core.inflates_to(), core.settings.prefault)?;
+        let (topics, partitions) = (core.topics.max_topics(), core.topics.max_partitions());
+        Ok(Scratch { inflating, ..Scratch::tables(topics, partitions) })
+    }
+
     /// Tables for requests that name up to twice as many partitions as there can be, and up to
     /// twice as many topics: more than a client with any sense asks for.
-    pub(crate) fn new(max_topics: usize, max_partitions: usize) -> Self {
+    fn tables(max_topics: usize, max_partitions: usize) -> Self {
         let parts = (2 * max_partitions).max(1024);
         Scratch {
             parts: (0..parts).map(|_| Part::default()).collect(),
@@ -172,6 +187,7 @@ impl Scratch {
             watch: Watch { list: (0..parts).map(|_| 0).collect(), len: 0 },
             appended: Appended::new(max_partitions),
             met: Met { round: 0, last: (0..max_partitions).map(|_| 0).collect() },
+            inflating: Inflating::none(),
         }
     }
 
@@ -181,7 +197,7 @@ impl Scratch {
             parts: Box::new([]),
             topics: Box::new([]),
             met: Met { round: 0, last: Box::new([]) },
-            ..Scratch::new(0, max_partitions)
+            ..Scratch::tables(0, max_partitions)
         }
     }
 

@@ -87,7 +87,7 @@ impl Broker {
         let core = Core::new(config, &limits, logger, seed)?;
         let partitions = core.topics.max_partitions();
         Ok(Broker {
-            scratch: Scratch::new(limits.max_topics, partitions),
+            scratch: Scratch::new(&core)?,
             connections: Connections::new(limits.max_connections),
             delayed: Delayed::new(limits.max_parked, partitions),
             host: HostRequests::new(limits.max_host_requests),

@@ -4,6 +4,7 @@
 use crate::broker::answer::Answer;
 use crate::broker::core::Core;
 use crate::broker::epoch;
+use crate::broker::inflating::Inflating;
 use crate::broker::log::{LEADER_EPOCH, first_since, newest_in};
 use crate::broker::partition::{Partition, Stopped};
 use crate::broker::request::{Done, Outcome, Request, Stop};
@@ -34,6 +35,7 @@ pub(super) fn handle(
         return Err(Stop::Close("more partitions asked for than the broker can have"));
     };
     scratch.met.begin();
+    scratch.inflating.begin();
     let mut twice = false;
     let mut place = parts.iter_mut();
     for topic in body.topics {
@@ -46,8 +48,10 @@ pub(super) fn handle(
                     twice = true;
                     error(ErrorCode::INVALID_REQUEST)
                 }
-                Some(partition) => find(partition, &asked, request.version())
-                    .unwrap_or(error(ErrorCode::KAFKA_STORAGE_ERROR)),
+                Some(partition) => {
+                    find(partition, &asked, request.version(), &mut scratch.inflating)
+                        .unwrap_or(error(ErrorCode::KAFKA_STORAGE_ERROR))
+                }
             };
             if let Some(place) = place.next() {
                 *place = part;
@@ -98,6 +102,7 @@ fn find(
     partition: &Partition,
     asked: &ListOffsetsPartition,
     version: i16,
+    inflating: &mut Inflating,
 ) -> Result<Part, Stopped> {
     let refused = epoch::check(asked.current_leader_epoch);
     if !refused.is_ok() {
@@ -111,11 +116,11 @@ fn find(
         EARLIEST => return partition.read(|log| at(log.start_offset())),
         MAX_TIMESTAMP if version >= 7 => {
             let batch = partition.read(|log| log.newest_batch())?;
-            batch.and_then(|batch| newest_in(&batch))
+            batch.and_then(|batch| newest_in(&batch, inflating))
         }
         time if time >= 0 => {
             let batch = partition.read(|log| log.batch_since(time))?;
-            batch.and_then(|batch| first_since(&batch, time))
+            batch.and_then(|batch| first_since(&batch, time, inflating))
         }
         _ => return Ok(error(ErrorCode::UNSUPPORTED_VERSION)),
     };

@@ -1,11 +1,14 @@
 //! Produce: each batch is checked, and appended as it stands.
 //!
-//! What is not looked into: the records of a compressed batch, and of an uncompressed one unless
-//! its topic is compacted. Recompression and transactions are not served.
+//! The records are walked, so that no consumer meets a batch that it cannot read. Those of a
+//! compressed batch only if the topic is compacted, for their keys: then the batch is inflated, to be
+//! looked at and no more. The log keeps what the producer sent, and in other topics a compressed
+//! batch whose records are damaged. Recompression and transactions are not served.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
 use crate::broker::core::{Core, count};
+use crate::broker::inflating::{Closed, Inflating};
 use crate::broker::partition::{Append, Partition};
 use crate::broker::request::{Done, Outcome, Request, Stop, WaitFor};
 use crate::broker::scratch::{Appended, Part, Scratch};
@@ -15,7 +18,7 @@ use crate::protocol::messages::{
     ProduceTopicData, ProduceTopicResponse,
 };
 use crate::protocol::reader::Malformed;
-use crate::protocol::records::{BatchView, Compression, RecordsError, batch};
+use crate::protocol::records::{BatchView, Compression, Records, batch};
 use crate::protocol::{Array, ArrayWriter, ErrorCode, Message};
 use crate::sync::Arc;
 use crate::time::Moment;
@@ -23,6 +26,10 @@ use core::time::Duration;
 
 /// The first version with error texts and record errors (KIP-467).
 const ZSTD_FROM: i16 = 7;
+
+/// Why a batch is refused that came small.
+const TOO_LARGE: &str = "the batch inflates to more than this broker takes: 16 MiB, or less \
+    where log.memory.bytes is small";
 
 /// As long as the longest error text that is answered.
 const LONGEST: &str = "................................................................\
@@ -55,6 +62,7 @@ pub(super) fn handle(
         answer.reserve(response(&body.topic_data, parts, |r| r.encoded_len(request.version())))?;
     }
     let valid = matches!(body.acks, -1..=1);
+    scratch.inflating.begin();
     let mut place = parts.iter_mut();
     for topic in body.topic_data {
         let found = core.topics.by_name(topic.name);
@@ -63,7 +71,7 @@ pub(super) fn handle(
                 _ if !valid => refused(ErrorCode::INVALID_REQUIRED_ACKS),
                 Some(found) => {
                     let data = Data { core, topic: found, index: data.index, bytes: data.records };
-                    match data.append(request, &mut scratch.appended) {
+                    match data.append(request, &mut scratch.appended, &mut scratch.inflating) {
                         Some(part) => part,
                         None if asked == 1 && may_wait => return park,
                         None => refused(ErrorCode::REQUEST_TIMED_OUT),
@@ -97,7 +105,12 @@ struct Data<'a> {
 
 impl Data<'_> {
     /// What became of the batch; `None` if there is no memory for it now.
-    fn append(&self, request: &Request<'_>, appended: &mut Appended) -> Option<Part> {
+    fn append(
+        &self,
+        request: &Request<'_>,
+        appended: &mut Appended,
+        inflating: &mut Inflating,
+    ) -> Option<Part> {
         let Some(partition) = self.topic.partition(self.index) else {
             return Some(refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         };
@@ -105,6 +118,16 @@ impl Data<'_> {
             Ok(batch) => batch,
             Err(part) => return Some(part),
         };
+        // A request that waits for memory is not to be inflated each time it is handled anew.
+        if self.topic.config.compact
+            && is_compressed(&batch)
+            && !partition.make_room(self.core, batch.total_len())
+        {
+            return None;
+        }
+        if let Err(part) = check_records(&batch, self.topic, inflating) {
+            return Some(part);
+        }
         let stamp = self.topic.config.log_append_time.then_some(request.now.wall_ms);
         self.outcome(partition, partition.append(self.core, &batch, stamp), &batch, appended)
     }
@@ -159,7 +182,7 @@ fn make_room(core: &Core, body: &ProduceRequest<'_>) -> bool {
     true
 }
 
-/// The one batch that these bytes must be.
+/// The one batch that these bytes must be, as far as its header tells.
 fn check<'a>(
     bytes: Option<&'a [u8]>,
     topic: &Topic,
@@ -183,11 +206,15 @@ fn check<'a>(
     if !batch.verify_crc() {
         return Err(refused(ErrorCode::CORRUPT_MESSAGE));
     }
+    let attributes = batch.attributes();
+    if attributes.compression().is_none() {
+        let message = Some("a codec that does not exist");
+        return Err(Part { message, ..refused(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE) });
+    }
     batch.check_produced().map_err(|Malformed(why)| invalid(why))?;
     if batch.base_offset() != 0 {
         return Err(invalid("the base offset of a produced batch is not 0"));
     }
-    let attributes = batch.attributes();
     if attributes.compression() == Some(Compression::Zstd) && version < ZSTD_FROM {
         return Err(refused(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE));
     }
@@ -196,7 +223,6 @@ fn check<'a>(
         return Err(Part { message, ..refused(ErrorCode::INVALID_TXN_STATE) });
     }
     check_times(&batch, topic, now)?;
-    check_records(&batch, topic)?;
     Ok(batch)
 }
 
@@ -212,29 +238,46 @@ fn check_times(batch: &BatchView<'_>, topic: &Topic, now: Moment) -> Result<(), 
     Ok(())
 }
 
-fn check_records(batch: &BatchView<'_>, topic: &Topic) -> Result<(), Part> {
-    let records = match batch.records() {
-        Ok(records) => records,
-        Err(RecordsError::Compressed(_)) => return Ok(()),
-        Err(RecordsError::Malformed(Malformed(why))) => return Err(invalid(why)),
-        Err(RecordsError::UnknownCompression(_)) => {
-            return Err(invalid("a codec that does not exist"));
-        }
-    };
-    if !topic.config.compact {
+fn is_compressed(batch: &BatchView<'_>) -> bool {
+    batch.attributes().compression() != Some(Compression::None)
+}
+
+/// The records: that there are as many as the header says, and in a compacted topic that each has a
+/// key. Those of a compressed batch are looked at only there.
+fn check_records(
+    batch: &BatchView<'_>,
+    topic: &Topic,
+    inflating: &mut Inflating,
+) -> Result<(), Part> {
+    let compact = topic.config.compact;
+    if !compact && is_compressed(batch) {
         return Ok(());
     }
+    let bytes = inflating.records(batch).map_err(unreadable)?;
+    let records = Records::new(bytes, batch.count()).map_err(|Malformed(why)| invalid(why))?;
     for (record, i) in records.zip(0..) {
-        match record {
-            Ok(record) if record.key.is_some() => {}
-            Ok(_) => {
-                let keyless = invalid("a record of a compacted topic must have a key");
-                return Err(Part { record: i, ..keyless });
-            }
-            Err(Malformed(why)) => return Err(invalid(why)),
+        let record = record.map_err(|Malformed(why)| invalid(why))?;
+        if compact && record.key.is_none() {
+            let keyless = invalid("a record of a compacted topic must have a key");
+            return Err(Part { record: i, ..keyless });
         }
     }
     Ok(())
+}
+
+/// What is answered to a batch that cannot be inflated.
+fn unreadable(why: Closed) -> Part {
+    let (error, why) = match why {
+        // A producer splits the batch then.
+        Closed::TooLarge => (ErrorCode::MESSAGE_TOO_LARGE, TOO_LARGE),
+        // It comes again, with less beside it.
+        Closed::Later => (ErrorCode::REQUEST_TIMED_OUT, "the request inflates to too much at once"),
+        Closed::Malformed(Malformed(why)) => (ErrorCode::CORRUPT_MESSAGE, why),
+        Closed::Unsupported => {
+            (ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "this broker was built without the codec")
+        }
+    };
+    Part { message: Some(why), ..refused(error) }
 }
 
 /// Hands the response that tells `parts` to `use_it`.

@@ -17,7 +17,7 @@
 //! partition that nobody writes to may end up empty. With `log.retention.bytes` a partition also
 //! keeps to a size of its own. Time does not count.
 //!
-//! Absent: disk, compaction, timestamps finer than a compressed batch (see [`first_since`]).
+//! Absent: disk, compaction.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 mod index;

@@ -5,6 +5,7 @@ use super::segments::Segments;
 use super::*;
 use crate::broker::config::{BrokerConfig, BrokerLimits};
 use crate::broker::core::Core;
+use crate::broker::inflating::Inflating;
 use crate::broker::partition::{Append, Partition};
 use crate::logging::Logger;
 use crate::net::SharedLease;
@@ -352,11 +353,13 @@ fn ten_thousand_batches_are_found_by_time() {
         let first = longest.partition_point(|(_, t)| *t < time);
         let expected = times.get(first).copied();
         let batch = p.read(|log| log.batch_since(time)).unwrap();
-        let found = batch.and_then(|b| first_since(&b, time)).map(|f| (f.offset, f.timestamp));
+        let found = batch
+            .and_then(|b| first_since(&b, time, &mut Inflating::none()))
+            .map(|f| (f.offset, f.timestamp));
         assert_eq!(found, expected, "time {time}");
     }
     let newest = p.read(|log| log.newest_batch()).unwrap().unwrap();
-    let newest = newest_in(&newest).unwrap();
+    let newest = newest_in(&newest, &mut Inflating::none()).unwrap();
     let expected = *times.iter().rev().max_by_key(|(_, t)| *t).unwrap();
     assert_eq!((newest.offset, newest.timestamp), expected);
 }
@@ -377,7 +380,9 @@ fn a_small_log_on_any_machine() {
     assert_eq!(read(&p, 0, usize::MAX).unwrap().0, bases);
     assert_eq!(read(&p, 13, 1).err(), Some(OutOfRange));
     let batch = p.read(|log| log.batch_since(202)).unwrap();
-    let found = batch.and_then(|b| first_since(&b, 202)).map(|f| (f.offset, f.timestamp));
+    let found = batch
+        .and_then(|b| first_since(&b, 202, &mut Inflating::none()))
+        .map(|f| (f.offset, f.timestamp));
     assert_eq!(found, Some((5, 202)));
 }
 
@@ -387,18 +392,21 @@ fn times_of_compressed_and_stamped_batches() {
     let p = partition(&core, "t");
     assert!(p.read(|log| log.batch_since(0).is_none()).unwrap());
     assert!(p.read(|log| log.newest_batch().is_none()).unwrap());
-    // Not really compressed: the records are not looked at then.
+    // Not really compressed: what cannot be inflated is not looked into.
     let attributes = Attributes(0).with_compression(Compression::Lz4);
     let seal = Seal { attributes, ..Seal::default() };
     append(&core, &p, &batch_with(10, 10, 1000, &seal));
     let since = |time| {
         let batch = p.read(|log| log.batch_since(time)).unwrap()?;
-        first_since(&batch, time).map(|f| (f.offset, f.timestamp))
+        first_since(&batch, time, &mut Inflating::none()).map(|f| (f.offset, f.timestamp))
     };
     assert_eq!(since(1005), Some((0, 1000)));
     assert_eq!(since(1010), None);
     let view = p.read(|log| log.newest_batch()).unwrap().unwrap();
-    assert_eq!(newest_in(&view).map(|f| (f.offset, f.timestamp)), Some((9, 1009)));
+    assert_eq!(
+        newest_in(&view, &mut Inflating::none()).map(|f| (f.offset, f.timestamp)),
+        Some((9, 1009))
+    );
     let bytes = batch(10, 10, 1);
     let stamped = p.append(&core, &BatchView::parse(&bytes).unwrap(), Some(5000));
     assert!(matches!(stamped, Append::Done { append_time: 5000, base_offset: 10, .. }));

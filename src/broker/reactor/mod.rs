@@ -204,10 +204,8 @@ impl Reactor {
             }
             Ok::<(), Error>(())
         };
-        let (core, topics) = (&self.shared.core, self.shared.core.topics.max_topics());
-        let partitions = core.topics.max_partitions();
         for number in 0..config.handlers {
-            let mut scratch = Scratch::new(topics, partitions);
+            let mut scratch = Scratch::new(&self.shared.core)?;
             let body = move |shared: &Arc<Shared>| {
                 handler_pool::work(shared, &mut scratch);
                 Ok(())

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_macros)]
 
 mod admin;
+mod compressed;
 mod fake;
 mod fetch;
 mod life;
@@ -11,6 +12,7 @@ mod offsets;
 mod oracle;
 mod produce;
 mod road;
+mod squeeze;
 mod threads;
 
 use super::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};

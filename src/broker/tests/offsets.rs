@@ -1,7 +1,9 @@
 //! ListOffsets and OffsetForLeaderEpoch: rows P32 and P33.
 
+use super::squeeze::{BUILT, keyed, squeezed, with_records};
 use super::*;
 use crate::protocol::ArrayWriter;
+use crate::protocol::records::{BatchView, Compression};
 
 /// Asks for one offset in each of the partitions; error, timestamp, offset, epoch.
 fn list(
@@ -84,6 +86,76 @@ fn times() {
     for (version, special) in [(6, -3), (7, -4), (7, -5), (7, -6), (7, i64::MIN)] {
         let found = list(&mut rig, conn, version, -1, &[("t", 0, special)])[0];
         assert_eq!(found, (35, -1, -1, -1), "v{version} {special}");
+    }
+}
+
+/// P32: a time in a compressed batch leads to its record, as in one that is not.
+#[test]
+fn times_in_compressed_batches() {
+    for codec in BUILT {
+        let mut rig = Rig::new();
+        let conn = rig.connect();
+        rig.create(conn, "t", 1);
+        for time in [1000, 1200, 1100] {
+            let bytes = squeezed(*codec, &keyed(time, &[]));
+            assert!(rig.produce(conn, "t", 0, &bytes).error.is_ok());
+        }
+        for (time, timestamp, offset) in [
+            (0, 1000, 0),
+            (1000, 1000, 0),
+            (1001, 1001, 1),
+            (1009, 1009, 9),
+            (1010, 1200, 10),
+            (1205, 1205, 15),
+            (1210, -1, -1),
+        ] {
+            let found = list(&mut rig, conn, 7, -1, &[("t", 0, time)])[0];
+            assert_eq!((found.0, found.1, found.2), (0, timestamp, offset), "{codec:?} {time}");
+        }
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, -3)])[0], (0, 1209, 19, 0), "{codec:?}");
+    }
+}
+
+/// The largest timestamp is not always the last record's.
+#[test]
+fn the_newest_record_of_a_compressed_batch() {
+    for codec in BUILT.iter().copied().chain([Compression::None]) {
+        let mut rig = Rig::new();
+        let conn = rig.connect();
+        rig.create(conn, "t", 1);
+        let mut buf = vec![0; 1000];
+        let mut builder = BatchBuilder::new();
+        for time in [50, 70, 60, 70, 40] {
+            builder.append(&mut buf, time, None, Some(b"v"), no_headers()).unwrap();
+        }
+        let len = builder.seal(&mut buf, &Seal::default()).unwrap();
+        let bytes = squeezed(codec, &buf[..len]);
+        assert!(rig.produce(conn, "t", 0, &bytes).error.is_ok());
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, -3)])[0], (0, 70, 1, 0), "{codec:?}");
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, 51)])[0], (0, 70, 1, 0), "{codec:?}");
+    }
+}
+
+/// What cannot be inflated stands for itself: its first record by time, its last for the largest
+/// timestamp. Where the broker stamps, every record has the batch's time, and the first is it.
+#[test]
+fn times_in_batches_that_cannot_be_inflated() {
+    let all = [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+    for codec in all {
+        let mut rig = Rig::new();
+        let conn = rig.connect();
+        rig.create(conn, "t", 1);
+        let stamped = [("message.timestamp.type", "LogAppendTime")];
+        assert!(rig.create_with(conn, "s", 1, &stamped).is_ok());
+        let bytes = with_records(codec, &keyed(1000, &[]), &[0xa5; 100]);
+        assert!(BatchView::parse(&bytes).unwrap().verify_crc());
+        assert!(rig.produce(conn, "t", 0, &bytes).error.is_ok());
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, 1005)])[0], (0, 1000, 0, 0));
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, -3)])[0], (0, 1009, 9, 0));
+        assert!(rig.produce(conn, "s", 0, &bytes).error.is_ok());
+        let now = rig.now.wall_ms;
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("s", 0, now - 5)])[0], (0, now, 0, 0));
+        assert_eq!(list(&mut rig, conn, 7, -1, &[("s", 0, -3)])[0], (0, now, 0, 0));
     }
 }
 

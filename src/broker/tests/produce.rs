@@ -134,6 +134,14 @@ fn forged(change: impl Fn(&mut [u8])) -> Vec<u8> {
     bytes
 }
 
+/// A batch of three records whose header says another number.
+fn counted(count: i32) -> Vec<u8> {
+    forged(|b| {
+        put(b, at::COUNT_AT, &count.to_be_bytes());
+        put(b, at::LAST_OFFSET_DELTA_AT, &(count - 1).to_be_bytes());
+    })
+}
+
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
@@ -152,12 +160,19 @@ fn batches_that_lie_are_refused() {
             put(b, at::LAST_OFFSET_DELTA_AT, &999_999i32.to_be_bytes());
         }),
         forged(|b| put(b, at::ATTRIBUTES_AT, &0x20i16.to_be_bytes())),
-        forged(|b| put(b, at::ATTRIBUTES_AT, &0x07i16.to_be_bytes())),
+        // Fewer records than there are, and more; records longer and shorter than what is in them.
+        counted(2),
+        counted(4),
+        forged(|b| b[at::HEADER_LEN] += 2),
+        forged(|b| b[at::HEADER_LEN] -= 2),
+        forged(|b| b[at::HEADER_LEN] = 1),
         sequenced(5, 0, -1, 1),
         sequenced(5, -1, 0, 1),
     ] {
         refuses(&mut rig, conn, 9, Some(&bytes), ErrorCode::INVALID_RECORD);
     }
+    let none = forged(|b| put(b, at::ATTRIBUTES_AT, &0x07i16.to_be_bytes()));
+    refuses(&mut rig, conn, 9, Some(&none), ErrorCode::UNSUPPORTED_COMPRESSION_TYPE);
     let transactional = forged(|b| put(b, at::ATTRIBUTES_AT, &0x10i16.to_be_bytes()));
     refuses(&mut rig, conn, 9, Some(&transactional), ErrorCode::INVALID_TXN_STATE);
     // A compacted topic wants keys.

@@ -42,7 +42,10 @@ pub enum ControlType {
 }
 
 /// Takes a varint length and that many bytes; -1 is null.
-#[inline]
+///
+/// Inlined always, as all that reads a record is: a walk that wants no more of a record than whether
+/// it is one takes half the time then.
+#[inline(always)]
 fn nullable<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     match r.varint()? {
         -1 => Ok(None),
@@ -61,7 +64,7 @@ fn header<'a>(r: &mut Reader<'a>) -> Result<HeaderRef<'a>> {
 
 impl<'a> Record<'a> {
     /// Reads the record at the front of `r` and checks it in full, headers included.
-    #[inline]
+    #[inline(always)]
     fn read(r: &mut Reader<'a>) -> Result<Self> {
         let length = usize::try_from(r.varint()?);
         let length = length.map_err(|_| Malformed("negative record length"))?;
@@ -139,7 +142,7 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let Some(left) = self.left.checked_sub(1) else {
             if self.rest.left() == 0 {
@@ -181,7 +184,7 @@ impl<'a> Headers<'a> {
         Headers { rest: Reader::new(bytes), left: left.min(bytes.len() / 2) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(r: &mut Reader<'a>) -> Result<Self> {
         let left = r.varint()?;
         if left == 0 {
