@@ -1,6 +1,7 @@
-//! Squeeze: batches as producers compress them, with the codecs that this build has.
+//! Squeeze: batches as producers compress them, with the codecs that this build has. Whoever includes
+//! it has kloop's `records` in scope: the tests of the inside and those over sockets.
 
-use crate::protocol::records::{
+use super::records::{
     Attributes, BatchBuilder, Compression, Seal, batch as at, crc32c, no_headers,
 };
 
