@@ -128,8 +128,11 @@ fn handler_threads_look_into_compressed_batches() {
     for (good, peer) in good.iter().zip(&mut peers) {
         assert_eq!(produced(ask(peer, good, &mut room)), (0, None));
     }
-    let stats = reactor.stats();
-    assert_eq!((stats.panics, stats.connections), (0, 4));
+    // As of a processor's last turn.
+    while reactor.stats().connections < 4 {
+        std::thread::yield_now();
+    }
+    assert_eq!(reactor.stats().panics, 0);
     reactor.stop(Duration::from_secs(60));
 }
 
