@@ -9,7 +9,8 @@
 #   make limit      kloop beside the raw limit of the machine, as ratios (4 minutes)
 #   make choices    what PREFAULT, huge pages and busy polling buy
 #   make dist       what is shipped, into dist/: both libraries, headers, pkg-config, CMake, SBOM;
-#                   TRIPLE=x86_64-unknown-linux-musl makes the archive for static programs
+#                   TRIPLE=x86_64-unknown-linux-musl makes the archive for static programs,
+#                   FEATURES=gzip,snappy,lz4 builds with these codecs only
 #   make install    copies dist/ to DESTDIR PREFIX (/usr/local) LIBDIR (PREFIX/lib)
 #   make header     writes include/kloop.h anew
 #   make fuzz       runs the fuzz targets for SECONDS each (60)
@@ -34,6 +35,14 @@ SECONDS := 60
 TRIPLE ?=
 DIST := dist$(TRIPLE:%=/%)
 DIST_LIB := $(TARGET)/$(TRIPLE:%=%/)release/libkloop.a
+# The codecs to build; empty is all. Cargo.toml lists them.
+FEATURES ?=
+CODECS := $(FEATURES:%=--no-default-features --features %)
+# zstd is C: for musl it is compiled with musl's headers, whatever CC names.
+MUSL := $(if $(filter $(shell uname -m)-unknown-linux-musl,$(TRIPLE)),CC_$(subst -,_,$(TRIPLE)))
+ifneq ($(MUSL),)
+export $(MUSL) ?= musl-gcc
+endif
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 # The header of each minor version is kept, for programs of the past.
@@ -74,7 +83,7 @@ $(BUILD)/raii: examples/cpp/raii.cpp include/kloop.h $(ADAPTERS) lib
 
 # Cargo knows best whether the library is up to date.
 lib: tools
-	$(CARGO) rustc --quiet --release --lib --crate-type staticlib
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(CODECS)
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "kloop needs Rust 1.95 or newer: install rustup, then 'rustup update stable'"; exit 1; }
@@ -84,8 +93,9 @@ test: tools
 	.ci/test
 
 dist: tools
-	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(TRIPLE:%=--target %)
-	CC="$(CC)" packaging/dist $(DIST_LIB) $(DIST) $(or $(TRIPLE),$$(rustc -vV | sed -n 's/^host: //p'))
+	@[ -z "$(MUSL)" ] || [ -n "$(FEATURES)" ] || command -v "$($(MUSL))" >/dev/null || { echo "kloop needs $($(MUSL)) for $(TRIPLE): 'apt-get install musl-tools', or set $(MUSL)"; exit 1; }
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(TRIPLE:%=--target %) $(CODECS)
+	CC="$(CC)" packaging/dist $(DIST_LIB) $(DIST) $(or $(TRIPLE),$$(rustc -vV | sed -n 's/^host: //p')) $(CODECS)
 
 # Not after dist by itself: root installs what somebody else has built.
 install:

@@ -14,14 +14,17 @@ fn main() {
 }
 
 /// What Cargo.lock has too: crates of other systems, of build scripts and
-/// macros, and of features that are off. tests/shipped.rs compares
-/// the rest with cargo's own list.
-const NOT_LINKED: [&str; 9] = [
+/// macros, and of dependencies' features that are off. tests/shipped.rs
+/// compares the rest with cargo's own list.
+const NOT_LINKED: [&str; 12] = [
+    "cc",
     "domain-macros",
     "jiff-static",
     "log",
+    "pkg-config",
     "portable-atomic",
     "portable-atomic-util",
+    "twox-hash",
     "version_check",
     "wasi",
     "windows-link",
@@ -53,7 +56,7 @@ fn build_info() {
 }
 
 /// The crates in the library, each as name@version: what is reached in Cargo.lock from the
-/// dependencies of Cargo.toml that are not optional.
+/// dependencies of Cargo.toml, without the optional ones that no feature of this build brings.
 fn crates() -> Vec<String> {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default());
     let read = |name: &str| {
@@ -63,12 +66,16 @@ fn crates() -> Vec<String> {
         std::fs::read_to_string(root.join(name)).unwrap_or_default()
     };
     let (manifest, lock) = (read("Cargo.toml"), read("Cargo.lock"));
-    let direct = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
-    let mut todo: Vec<String> = direct
-        .take_while(|line| !line.starts_with('['))
-        .filter(|line| !line.contains("optional = true"))
-        .filter_map(|line| line.split_once(" = ").map(|(name, _)| name.to_owned()))
-        .filter(|name| !name.starts_with('#'))
+    // A build script is told the features by their names in capitals.
+    let brought: String = section(&manifest, "[features]")
+        .filter(|(name, _)| std::env::var(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_ok())
+        .map(|(_, brings)| brings)
+        .collect();
+    let mut todo: Vec<String> = section(&manifest, "[dependencies]")
+        .filter(|(name, how)| {
+            !how.contains("optional = true") || brought.contains(&format!("\"dep:{name}\""))
+        })
+        .map(|(name, _)| name.to_owned())
         .collect();
     let mut found = Vec::new();
     while let Some(wanted) = todo.pop() {
@@ -93,6 +100,13 @@ fn crates() -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// The `name = value` lines of Cargo.toml behind this heading.
+fn section<'a>(manifest: &'a str, heading: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let lines = manifest.lines().skip_while(move |line| *line != heading).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "))
 }
 
 #[cfg(feature = "header")]

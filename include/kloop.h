@@ -969,9 +969,9 @@ kloop_status kloop_check_unwind(void) KLOOP_NOEXCEPT;
 
 /**
  * What this library was built of, as a static string of lines, each a name, a space and the rest:
- * `kloop` its version, `target`, `profile`, `features` (or none), `rustc`, and `crates`, the exact
- * versions in it by kloop's own Cargo.lock (a Rust program that builds kloop may have others). Any
- * thread.
+ * `kloop` its version, `target`, `profile`, `features` (the codecs among them, or none), `rustc`,
+ * and `crates`, the exact versions in it by kloop's own Cargo.lock (a Rust program that builds
+ * kloop may have others). Any thread.
  */
 const char *kloop_build_info(void) KLOOP_NOEXCEPT;
 

@@ -15,9 +15,9 @@ pub extern "C" fn kloop_check_unwind() -> kloop_status {
 }
 
 /// What this library was built of, as a static string of lines, each a name, a space and the rest:
-/// `kloop` its version, `target`, `profile`, `features` (or none), `rustc`, and `crates`, the exact
-/// versions in it by kloop's own Cargo.lock (a Rust program that builds kloop may have others). Any
-/// thread.
+/// `kloop` its version, `target`, `profile`, `features` (the codecs among them, or none), `rustc`,
+/// and `crates`, the exact versions in it by kloop's own Cargo.lock (a Rust program that builds
+/// kloop may have others). Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn kloop_build_info() -> *const c_char {
     const INFO: &CStr = match CStr::from_bytes_with_nul(include_bytes!(env!("KLOOP_BUILD_INFO"))) {
