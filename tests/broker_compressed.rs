@@ -5,17 +5,17 @@
 
 mod broker_support;
 mod counting;
-#[path = "../src/broker/tests/squeeze.rs"]
+#[path = "../src/protocol/records/inflate/encoders.rs"]
 #[allow(dead_code, reason = "not every test uses all of it")]
-mod squeeze;
+mod encoders;
 
 use broker_support::*;
+use encoders::{CODECS, compressed, compressed_batch, keyed, with_records};
 use kloop::broker::{BrokerConfig, BrokerLimits, Reactor, ReactorConfig};
 use kloop::logging::Logger;
 use kloop::protocol::messages::*;
-use kloop::protocol::records::{self, Compression, batch as at};
-use kloop::protocol::{ApiKey, Array, ArrayWriter, Message};
-use squeeze::{BUILT, compressed, keyed, squeezed, with_records};
+use kloop::protocol::records::batch as at;
+use kloop::protocol::{self, ApiKey, Array, ArrayWriter, Message};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -85,10 +85,14 @@ fn handler_threads_look_into_compressed_batches() {
     let mut room = vec![0; 200_000];
     let mut peers: Vec<_> = (0..4).map(|_| connect(reactor.address().port())).collect();
     ask(&mut peers[0], &create(), &mut room);
-    let good: Vec<_> =
-        BUILT.iter().map(|codec| produce(8, &squeezed(*codec, &keyed(1000, &[])))).collect();
-    let bad: Vec<_> =
-        BUILT.iter().map(|codec| produce(8, &squeezed(*codec, &keyed(1000, &[7])))).collect();
+    let good: Vec<_> = CODECS
+        .iter()
+        .map(|codec| produce(8, &compressed_batch(*codec, &keyed(1000, &[]))))
+        .collect();
+    let bad: Vec<_> = CODECS
+        .iter()
+        .map(|codec| produce(8, &compressed_batch(*codec, &keyed(1000, &[7]))))
+        .collect();
     let (since, newest) = (list_offsets(7, 1004), list_offsets(7, -3));
     for round in 0..300 {
         if round == 100 {
@@ -106,13 +110,12 @@ fn handler_threads_look_into_compressed_batches() {
     let allocations = counting::count_all();
     counting::end_all();
     assert_eq!(allocations, 0);
-    assert_eq!(reactor.stats().batches_in, 300 * 4 * BUILT.len() as u64);
+    assert_eq!(reactor.stats().batches_in, 300 * 4 * CODECS.len() as u64);
     // Each of the three threads has room for 16 MiB, of which nothing was used but the front.
     let small = before.and_then(|before| Some(resident()?.saturating_sub(before)));
     println!("resident, more than before the broker: {small:?}");
     assert!(small.is_none_or(|bytes| bytes < 24 << 20), "{small:?}");
-    let bombs = BUILT.iter().filter(|codec| **codec != Compression::Lz4);
-    for codec in bombs {
+    for codec in CODECS {
         let bomb = compressed(*codec, &vec![0; (16 << 20) + 1]);
         let batch = with_records(*codec, &keyed(1000, &[]), &bomb);
         assert!(batch.len() > at::HEADER_LEN);

@@ -12,7 +12,6 @@ mod offsets;
 mod oracle;
 mod produce;
 mod road;
-mod squeeze;
 mod threads;
 
 use super::{Broker, BrokerConfig, BrokerEvent, BrokerLimits};
@@ -20,7 +19,7 @@ use crate::logging::{Level, Logger};
 use crate::net::{ConnId, Owner};
 use crate::protocol::messages::*;
 use crate::protocol::reader::Reader;
-use crate::protocol::records::{self, BatchBuilder, Batches, Seal, no_headers};
+use crate::protocol::records::{BatchBuilder, Batches, Seal, no_headers};
 use crate::protocol::{ApiKey, Array, ErrorCode, Message, RequestHeader, ResponseHeader, Writer};
 use crate::sync::{Arc, Mutex};
 use crate::time::{Instant, Moment};

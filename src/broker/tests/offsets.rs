@@ -1,8 +1,8 @@
 //! ListOffsets and OffsetForLeaderEpoch: rows P32 and P33.
 
-use super::squeeze::{BUILT, keyed, squeezed, with_records};
 use super::*;
 use crate::protocol::ArrayWriter;
+use crate::protocol::records::encoders::{CODECS, compressed_batch, keyed, with_records};
 use crate::protocol::records::{BatchView, Compression};
 
 /// Asks for one offset in each of the partitions; error, timestamp, offset, epoch.
@@ -92,12 +92,12 @@ fn times() {
 /// P32: a time in a compressed batch leads to its record, as in one that is not.
 #[test]
 fn times_in_compressed_batches() {
-    for codec in BUILT {
+    for codec in CODECS {
         let mut rig = Rig::new();
         let conn = rig.connect();
         rig.create(conn, "t", 1);
         for time in [1000, 1200, 1100] {
-            let bytes = squeezed(*codec, &keyed(time, &[]));
+            let bytes = compressed_batch(*codec, &keyed(time, &[]));
             assert!(rig.produce(conn, "t", 0, &bytes).error.is_ok());
         }
         for (time, timestamp, offset) in [
@@ -119,7 +119,7 @@ fn times_in_compressed_batches() {
 /// The largest timestamp is not always the last record's.
 #[test]
 fn the_newest_record_of_a_compressed_batch() {
-    for codec in BUILT.iter().copied().chain([Compression::None]) {
+    for codec in CODECS.iter().copied().chain([Compression::None]) {
         let mut rig = Rig::new();
         let conn = rig.connect();
         rig.create(conn, "t", 1);
@@ -129,7 +129,7 @@ fn the_newest_record_of_a_compressed_batch() {
             builder.append(&mut buf, time, None, Some(b"v"), no_headers()).unwrap();
         }
         let len = builder.seal(&mut buf, &Seal::default()).unwrap();
-        let bytes = squeezed(codec, &buf[..len]);
+        let bytes = compressed_batch(codec, &buf[..len]);
         assert!(rig.produce(conn, "t", 0, &bytes).error.is_ok());
         assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, -3)])[0], (0, 70, 1, 0), "{codec:?}");
         assert_eq!(list(&mut rig, conn, 7, -1, &[("t", 0, 51)])[0], (0, 70, 1, 0), "{codec:?}");

@@ -5,13 +5,13 @@ use super::world::{MS, Setup, World};
 use crate::client::ClientEvent;
 use crate::error::Error;
 use crate::net::pool::Priority;
-use crate::protocol::records::encoders::{CODECS, compress, compress_batch, replace_records};
+use crate::protocol::records::encoders::{CODECS, compressed, compressed_batch, with_records};
 use crate::protocol::records::{Attributes, BatchView, Compression};
 
 /// Ten records in three batches at offset 0, and one batch that is not compressed behind them.
 fn ten(codec: Compression) -> Vec<Vec<u8>> {
     let packed = [(0, &["0", "1", "2", "3"][..]), (4, &["4", "5", "6"]), (7, &["7", "8", "9"])]
-        .map(|(base, values)| compress_batch(&batch(base, values), codec));
+        .map(|(base, values)| compressed_batch(codec, &batch(base, values)));
     [&packed[..], &[batch(10, &["10"])]].concat()
 }
 
@@ -33,7 +33,7 @@ fn records_of_every_codec_come_as_they_were_sent() {
         assert_eq!(world.events.len(), 1, "small batches share a block");
         assert_eq!(world.records(), from_to(0..11), "{codec:?}");
         assert_eq!(world.client.position(consumer, topic, 1), Ok(Some(11)));
-        world.cluster.part("t", 1).put(compress_batch(&batch(11, &["11"]), codec));
+        world.cluster.part("t", 1).put(compressed_batch(codec, &batch(11, &["11"])));
         world.wake_fetches();
         assert_eq!(world.records(), from_to(11..12));
         assert_eq!(world.client.stats().records_fetched, 12);
@@ -57,7 +57,7 @@ fn large_fetches_come_in_several_events_that_are_taken_one_by_one() {
         let text = "x".repeat(50_000);
         let values = [text.as_str(); 4];
         let (mut world, topic) =
-            holding((0..20).map(|i| compress_batch(&batch(4 * i, &values), codec)).collect());
+            holding((0..20).map(|i| compressed_batch(codec, &batch(4 * i, &values))).collect());
         let consumer = world.consumer(&[]);
         world.keep_events = true;
         world.client.assign(consumer, &[(topic, 1, 0)]).unwrap();
@@ -103,8 +103,8 @@ fn the_end_is_told_behind_the_last_record() {
 fn bytes_that_are_not_the_codecs_stop_the_partition_behind_what_is_sound() {
     for &codec in CODECS {
         for garbage in [&b"garbage that nobody compressed"[..], &[]] {
-            let bad = replace_records(&batch(4, &["4", "5"]), codec, garbage);
-            let sound = compress_batch(&batch(0, &["0", "1", "2", "3"]), codec);
+            let bad = with_records(codec, &batch(4, &["4", "5"]), garbage);
+            let sound = compressed_batch(codec, &batch(0, &["0", "1", "2", "3"]));
             let (mut world, topic) = holding(vec![sound, bad, batch(6, &["6"])]);
             let consumer = world.consumer(&[]);
             world.client.assign(consumer, &[(topic, 1, 0)]).unwrap();
@@ -120,8 +120,8 @@ fn bytes_that_are_not_the_codecs_stop_the_partition_behind_what_is_sound() {
         // Fewer records than the header says, and more.
         for (values, said) in [(&["4"][..], &["4", "5", "6"][..]), (&["4", "5", "6"], &["4"])] {
             let of = batch(4, values);
-            let records = compress(codec, BatchView::parse(&of).unwrap().records_bytes());
-            let lying = replace_records(&batch(4, said), codec, &records);
+            let records = compressed(codec, BatchView::parse(&of).unwrap().records_bytes());
+            let lying = with_records(codec, &batch(4, said), &records);
             let (mut world, topic) = holding(vec![lying]);
             let consumer = world.consumer(&[]);
             world.client.assign(consumer, &[(topic, 1, 5)]).unwrap();
@@ -137,8 +137,8 @@ fn bytes_that_are_not_the_codecs_stop_the_partition_behind_what_is_sound() {
 fn what_inflates_to_more_than_any_block_is_told_and_holds_nothing() {
     for &codec in CODECS {
         let zeroes = vec![0; 9 << 20];
-        let bomb = replace_records(&batch(0, &["0"]), codec, &compress(codec, &zeroes));
-        let (mut world, topic) = holding(vec![bomb, compress_batch(&batch(1, &["1"]), codec)]);
+        let bomb = with_records(codec, &batch(0, &["0"]), &compressed(codec, &zeroes));
+        let (mut world, topic) = holding(vec![bomb, compressed_batch(codec, &batch(1, &["1"]))]);
         let consumer = world.consumer(&[]);
         world.client.assign(consumer, &[(topic, 1, 0)]).unwrap();
         world.run();
@@ -160,7 +160,7 @@ fn without_memory_it_waits_and_in_the_end_fetches_anew() {
     world.cluster.add_topic("t", &[1]);
     let text = "x".repeat(50_000);
     for i in 0..3 {
-        let packed = compress_batch(&batch(4 * i, &[text.as_str(); 4]), codec);
+        let packed = compressed_batch(codec, &batch(4 * i, &[text.as_str(); 4]));
         world.cluster.part("t", 0).put(packed);
     }
     let topic = world.topic("t");
@@ -201,7 +201,7 @@ fn a_partition_that_is_paused_or_moved_lets_go_of_what_is_not_inflated() {
     let Some(&codec) = CODECS.first() else { return };
     let text = "x".repeat(50_000);
     let values = [text.as_str(); 4];
-    let packed = |i: i64| compress_batch(&batch(4 * i, &values), codec);
+    let packed = |i: i64| compressed_batch(codec, &batch(4 * i, &values));
     let (mut world, topic) = holding((0..3).map(packed).collect());
     let consumer = world.consumer(&[]);
     world.keep_events = true;
@@ -243,9 +243,9 @@ fn aborted_records_are_hidden_in_compressed_batches_too() {
     for &codec in CODECS {
         let open = Attributes(0).with_transactional();
         let packed =
-            |base, value, id| compress_batch(&sealed(base, &[value], open, id, None), codec);
+            |base, value, id| compressed_batch(codec, &sealed(base, &[value], open, id, None));
         let (mut world, topic) = holding(vec![
-            compress_batch(&batch(0, &["plain"]), codec),
+            compressed_batch(codec, &batch(0, &["plain"])),
             packed(1, "gone", 7),
             packed(2, "kept", 8),
         ]);
