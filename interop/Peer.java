@@ -133,7 +133,16 @@ public class Peer {
         sent.add(producer.send(parse(line, topic, partition)));
       }
       producer.flush();
-      for (var one : sent) done.add(one.get());
+      ExecutionException failed = null;
+      for (var one : sent) {
+        try {
+          done.add(one.get());
+        } catch (ExecutionException error) {
+          // Only the record that is to blame has the broker's code, not the others of its batch.
+          if (failed == null || error.getCause() instanceof ApiException) failed = error;
+        }
+      }
+      if (failed != null) throw failed;
     }
     return done;
   }

@@ -48,8 +48,10 @@ def produce(brokers, topic, path, acks, idempotent, partition="-", codec="none")
     producer.flush(100)
     producer.close()
     errors = [future.exception for future in futures if not future.is_done or future.failed()]
-    if errors and isinstance(errors[0], BrokerResponseError) and errors[0].errno > 0:
-        print("refused", errors[0].errno, file=sys.stderr)
+    # Only the record that is to blame has the broker's code, not the others of its batch.
+    codes = [error.errno for error in errors if isinstance(error, BrokerResponseError)]
+    if codes:
+        print("refused", codes[0], file=sys.stderr)
         sys.exit(3)
     if errors:
         sys.exit(f"{len(errors)} records failed or have no outcome: {errors[0]!r}")
