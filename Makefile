@@ -10,7 +10,7 @@
 #   make choices    what PREFAULT, huge pages and busy polling buy
 #   make dist       what is shipped, into dist/: both libraries, headers, pkg-config, CMake, SBOM;
 #                   TRIPLE=x86_64-unknown-linux-musl makes the archive for static programs,
-#                   FEATURES=gzip,snappy,lz4 builds with these codecs only
+#                   FEATURES=gzip,snappy,lz4 builds with these codecs only, FEATURES=none without
 #   make install    copies dist/ to DESTDIR PREFIX (/usr/local) LIBDIR (PREFIX/lib)
 #   make header     writes include/kloop.h anew
 #   make fuzz       runs the fuzz targets for SECONDS each (60)
@@ -35,9 +35,9 @@ SECONDS := 60
 TRIPLE ?=
 DIST := dist$(TRIPLE:%=/%)
 DIST_LIB := $(TARGET)/$(TRIPLE:%=%/)release/libkloop.a
-# The codecs to build; empty is all. Cargo.toml lists them.
+# The codecs to build; empty is all, none is none. Cargo.toml lists them.
 FEATURES ?=
-CODECS := $(FEATURES:%=--no-default-features --features %)
+CODECS := $(if $(FEATURES),--no-default-features $(patsubst %,--features %,$(filter-out none,$(FEATURES))))
 # zstd is C: for musl it is compiled with musl's headers, whatever CC names.
 MUSL := $(if $(filter $(shell uname -m)-unknown-linux-musl,$(TRIPLE)),CC_$(subst -,_,$(TRIPLE)))
 ifneq ($(MUSL),)
