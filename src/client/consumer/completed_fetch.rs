@@ -4,8 +4,8 @@
 //! holds a block of its own, in which they stand as they would uncompressed. Batches that are not
 //! compressed are copied with the others, so that offsets stay in order within a block.
 //!
-//! One turn inflates [`INFLATE_TURN`] bytes, or one batch that is larger; the rest waits for the next turn,
-//! with the engine's descriptor readable. When the pool has no block, the partition waits a moment
+//! A turn in which [`INFLATE_TURN`] bytes came out begins no further block: so it inflates less than
+//! that and one block. The rest waits for the next turn, with the engine's descriptor readable. When the pool has no block, the partition waits a moment
 //! and tries again; after [`ATTEMPTS`] it lets go of what it holds, so that partitions which hold
 //! answers cannot wait for each other's memory, and fetches it anew.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
@@ -20,7 +20,7 @@ use crate::protocol::records::{
 use crate::time::Instant;
 use core::time::Duration;
 
-/// Bytes that come out in one turn.
+/// Bytes that come out in one turn before it ends.
 pub(in crate::client) const INFLATE_TURN: usize = 256 << 10;
 /// How large a block several batches are put together in.
 const BLOCK: usize = 256 << 10;

@@ -3,16 +3,18 @@
 //! **A partition's road.** Assigned at an offset, or *seeking* one (ListOffsets: end, beginning or a
 //! time) → *reading*: it stands in the fetch list of the node that leads it → a Fetch takes all
 //! that stand there → the answer's batches are checked where they were received and wait as one
-//! event → the host takes the event, which moves the position → it is fetched again. So a partition
-//! has one event at most, and what a host does not take is not fetched further.
+//! event → the host takes the event, which moves the position → it is fetched again. If any of them
+//! is compressed, they are inflated a block at a time, an event each, and only behind the last it is
+//! fetched again (`completed_fetch`). So a partition has one event at most, and what a host does not
+//! take is not fetched further.
 //!
 //! **One Fetch per consumer and node.** The next goes out when the answer has come and *all* events
 //! made of it were taken: a partition that was taken early must not start a Fetch that waits at the
 //! broker while the others have records.
 //!
 //! **What stops a partition**: a batch that is damaged, compressed by a codec that was not built, or
-//! larger than the pool's largest block (when inflated, if it is compressed), a code that does not go away, an offset out of range with
-//! `auto.offset.reset=none`. One [`Failed`](super::ClientEvent::Failed) event says why and where;
+//! larger than the pool's largest block (as it came, or inflated), a code that does not go away, an
+//! offset out of range with `auto.offset.reset=none`. One [`Failed`](super::ClientEvent::Failed) event says why and where;
 //! the partition *parks* until it is assigned again.
 //!
 //! Absent: groups, fetch sessions, following a preferred replica, the check for a truncated log.

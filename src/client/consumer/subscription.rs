@@ -11,8 +11,8 @@ use crate::protocol::ErrorCode;
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How long a partition may be missing before the host is told. A topic that is being created is there
-/// sooner.
+/// How long a partition may be missing before the host is told. A topic that is being created is
+/// there sooner.
 const MISSING_AFTER: Duration = Duration::from_secs(5);
 
 const NOT_ASSIGNED: Error = Error::Invalid("a partition that is not assigned");
@@ -127,7 +127,8 @@ impl Client {
     }
 
     /// Stops fetching from partitions, or goes on. An event that is pending is not held back; an
-    /// answer that is on its way when a partition is paused is dropped and fetched again later.
+    /// answer that is on its way when a partition is paused, and what was not inflated yet, is
+    /// dropped and fetched again later.
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Closed`]; [`Error::Invalid`] for a partition that is not assigned.

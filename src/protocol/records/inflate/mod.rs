@@ -14,8 +14,8 @@
 //!
 //! Each codec is a cargo feature; without it its batches are [`InflateError::Unsupported`].
 //!
-//! Absent: dictionaries, inflating a batch piece by piece, and the older framing of lz4 with a wrong
-//! header checksum, which only the message formats before batches v2 had.
+//! Absent: compressing, dictionaries, inflating a batch piece by piece, and the older framing of lz4
+//! with a wrong header checksum, which only the message formats before batches v2 had.
 
 #[cfg(test)]
 pub(crate) mod encoders;
