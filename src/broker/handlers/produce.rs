@@ -8,7 +8,7 @@
 
 use crate::broker::answer::Answer;
 use crate::broker::core::{Core, count};
-use crate::broker::inflating::{Closed, Inflating};
+use crate::broker::inflating::{Inflating, Unreadable};
 use crate::broker::partition::{Append, Partition};
 use crate::broker::request::{Done, Outcome, Request, Stop, WaitFor};
 use crate::broker::scratch::{Appended, Part, Scratch};
@@ -266,14 +266,16 @@ fn check_records(
 }
 
 /// What is answered to a batch that cannot be inflated.
-fn unreadable(why: Closed) -> Part {
+fn unreadable(why: Unreadable) -> Part {
     let (error, why) = match why {
         // A producer splits the batch then.
-        Closed::TooLarge => (ErrorCode::MESSAGE_TOO_LARGE, TOO_LARGE),
+        Unreadable::TooLarge => (ErrorCode::MESSAGE_TOO_LARGE, TOO_LARGE),
         // It comes again, with less beside it.
-        Closed::Later => (ErrorCode::REQUEST_TIMED_OUT, "the request inflates to too much at once"),
-        Closed::Malformed(Malformed(why)) => (ErrorCode::CORRUPT_MESSAGE, why),
-        Closed::Unsupported => {
+        Unreadable::Later => {
+            (ErrorCode::REQUEST_TIMED_OUT, "the request inflates to too much at once")
+        }
+        Unreadable::Malformed(Malformed(why)) => (ErrorCode::CORRUPT_MESSAGE, why),
+        Unreadable::Unsupported => {
             (ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "this broker was built without the codec")
         }
     };
