@@ -120,7 +120,7 @@ impl Data<'_> {
         };
         // A request that waits for memory is not to be inflated each time it is handled anew.
         if self.topic.config.compact
-            && is_compressed(&batch)
+            && batch.attributes().is_compressed()
             && !partition.make_room(self.core, batch.total_len())
         {
             return None;
@@ -238,10 +238,6 @@ fn check_times(batch: &BatchView<'_>, topic: &Topic, now: Moment) -> Result<(), 
     Ok(())
 }
 
-fn is_compressed(batch: &BatchView<'_>) -> bool {
-    batch.attributes().compression() != Some(Compression::None)
-}
-
 /// The records: that there are as many as the header says, and in a compacted topic that each has a
 /// key. Those of a compressed batch are looked at only there.
 fn check_records(
@@ -250,7 +246,7 @@ fn check_records(
     inflating: &mut Inflating,
 ) -> Result<(), Part> {
     let compact = topic.config.compact;
-    if !compact && is_compressed(batch) {
+    if !compact && batch.attributes().is_compressed() {
         return Ok(());
     }
     let bytes = inflating.records(batch).map_err(unreadable)?;
