@@ -35,13 +35,15 @@ SECONDS := 60
 TRIPLE ?=
 DIST := dist$(TRIPLE:%=/%)
 DIST_LIB := $(TARGET)/$(TRIPLE:%=%/)release/libkloop.a
-# The codecs to build; empty is all, none is none. Cargo.toml lists them.
+# The codecs to build, with commas between; empty is all, none is none. Cargo.toml lists them.
 FEATURES ?=
-CODECS := $(if $(FEATURES),--no-default-features $(patsubst %,--features %,$(filter-out none,$(FEATURES))))
-# zstd is C: for musl it is compiled with musl's headers, whatever CC names.
-MUSL := $(if $(filter $(shell uname -m)-unknown-linux-musl,$(TRIPLE)),CC_$(subst -,_,$(TRIPLE)))
-ifneq ($(MUSL),)
-export $(MUSL) ?= musl-gcc
+CODEC_ARGS := $(if $(FEATURES),--no-default-features $(patsubst %,--features %,$(filter-out none,$(FEATURES))))
+# zstd is C: for musl it is compiled with musl's headers, whatever CC names. This is the variable that
+# names the compiler for that; empty for other targets, and without zstd.
+WITH_ZSTD := $(if $(FEATURES),$(findstring zstd,$(FEATURES)),zstd)
+MUSL_CC := $(if $(WITH_ZSTD),$(if $(filter $(shell uname -m)-unknown-linux-musl,$(TRIPLE)),CC_$(subst -,_,$(TRIPLE))))
+ifneq ($(MUSL_CC),)
+export $(MUSL_CC) ?= musl-gcc
 endif
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
@@ -83,7 +85,7 @@ $(BUILD)/raii: examples/cpp/raii.cpp include/kloop.h $(ADAPTERS) lib
 
 # Cargo knows best whether the library is up to date.
 lib: tools
-	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(CODECS)
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(CODEC_ARGS)
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "kloop needs Rust 1.95 or newer: install rustup, then 'rustup update stable'"; exit 1; }
@@ -93,9 +95,9 @@ test: tools
 	.ci/test
 
 dist: tools
-	@[ -z "$(MUSL)" ] || [ -n "$(FEATURES)" ] || command -v "$($(MUSL))" >/dev/null || { echo "kloop needs $($(MUSL)) for $(TRIPLE): 'apt-get install musl-tools', or set $(MUSL)"; exit 1; }
-	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(TRIPLE:%=--target %) $(CODECS)
-	CC="$(CC)" packaging/dist $(DIST_LIB) $(DIST) $(or $(TRIPLE),$$(rustc -vV | sed -n 's/^host: //p')) $(CODECS)
+	@[ -z "$(MUSL_CC)" ] || command -v "$($(MUSL_CC))" >/dev/null || { echo "kloop needs $($(MUSL_CC)) for $(TRIPLE): 'apt-get install musl-tools', or set $(MUSL_CC)"; exit 1; }
+	$(CARGO) rustc --quiet --release --lib --crate-type staticlib $(TRIPLE:%=--target %) $(CODEC_ARGS)
+	CC="$(CC)" packaging/dist $(DIST_LIB) $(DIST) $(or $(TRIPLE),$$(rustc -vV | sed -n 's/^host: //p')) $(CODEC_ARGS)
 
 # Not after dist by itself: root installs what somebody else has built.
 install:

@@ -264,7 +264,7 @@ enum kloop_status_code
    */
   KLOOP_E_ABI = -1014,
   /**
-   * A fetched batch is larger than the consumer's memory can hold.
+   * A fetched batch is larger than the consumer's memory can hold, as it came or inflated.
    */
   KLOOP_E_TOO_LARGE = -1015,
   /**

@@ -3,13 +3,15 @@
 //! the record that belongs to a time; nothing that is inflated is kept.
 //!
 //! The room is as large as the largest block of the log, but at most [`INFLATE_MAX`], or
-//! `message.max.bytes` if that is more: who may append a batch as it is may append it compressed. It
-//! is mapped at creation and not touched before it is used, so a broker that never inflates has none
-//! of it resident. What was touched stays: after a very large batch the thread keeps those pages.
+//! `message.max.bytes` if that is more: who may append a batch as it is may append it compressed. (A
+//! topic's own `max.message.bytes` may be more than both, and does not count here.) It is mapped at
+//! creation and not touched before it is used, so a broker that never inflates has none of it
+//! resident. What was touched stays: after a very large batch the thread keeps those pages.
 //!
-//! **Bounds.** A batch that comes out larger than the room is refused, however small it came. One
-//! request inflates no more than [`ROOMS`] times the room, since a few kilobytes for each of many
-//! partitions would keep the thread for seconds: what is left is told to come again.
+//! **Bounds.** A batch that comes out larger than the room is not looked into, however small it came:
+//! Produce refuses it. One request inflates no more than [`ROOMS`] times the room, since a few
+//! kilobytes for each of many partitions would keep the thread for seconds: Produce tells what is left
+//! to come again. ListOffsets answers either with the batch's first or last record.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::error::Error;
@@ -25,7 +27,7 @@ const ROOMS: usize = 4;
 
 /// Why the records of a batch cannot be looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub(crate) enum Unreadable {
     /// They are longer than the room.
     TooLarge,
     /// The request had its share inflated before this one.
@@ -36,18 +38,19 @@ pub(crate) enum Closed {
     Unsupported,
 }
 
-/// The codecs and the room.
+/// The codecs and the room, and how much of its share the request at hand has left.
 #[derive(Debug)]
 pub(crate) struct Inflating {
-    own: Option<Own>,
+    room: Option<Room>,
     /// Bytes that this request may still inflate.
     left: usize,
 }
 
 #[derive(Debug)]
-struct Own {
+struct Room {
     inflater: Inflater,
     lease: Lease,
+    /// Bytes of the lease that a batch may fill; the block is a little larger.
     size: usize,
 }
 
@@ -67,50 +70,53 @@ impl Inflating {
             return Ok(Inflating::none());
         }
         // A pool of one block: memory that is mapped, and refused instead of ending the process.
-        let room = Term { why: "records that are inflated", size, blocks: 1 };
+        let one = Term { why: "records that are inflated", size, blocks: 1 };
         let memory = Memory::Map { prefault };
-        let config = PoolConfig { guaranteed: &[room], shared: 0, control_blocks: 0, memory };
+        let config = PoolConfig { guaranteed: &[one], shared: 0, control_blocks: 0, memory };
         let lease = BufferPool::new(config)?.lease(size, Priority::Data).ok_or(Error::NoMemory)?;
-        let own = Some(Own { inflater: Inflater::new()?, lease, size });
-        Ok(Inflating { own, left: 0 })
+        let room = Some(Room { inflater: Inflater::new()?, lease, size });
+        Ok(Inflating { room, left: 0 })
     }
 
     /// For who runs no handlers, and where no codec is built.
     pub(crate) fn none() -> Inflating {
-        Inflating { own: None, left: 0 }
+        Inflating { room: None, left: 0 }
     }
 
-    /// Begins a request.
+    /// Begins a request, which has its whole share.
     pub(crate) fn begin(&mut self) {
-        self.left = self.own.as_ref().map_or(0, |own| own.size.saturating_mul(ROOMS));
+        self.left = self.room.as_ref().map_or(0, |room| room.size.saturating_mul(ROOMS));
     }
 
-    /// The records of a batch, inflated if they are compressed.
-    pub(crate) fn records<'a>(&'a mut self, batch: &BatchView<'a>) -> Result<&'a [u8], Closed> {
+    /// The records of a batch, inflated if they are compressed; they stay until the next call.
+    ///
+    /// # Errors
+    /// [`Unreadable`].
+    pub(crate) fn records<'a>(&'a mut self, batch: &BatchView<'a>) -> Result<&'a [u8], Unreadable> {
         let codec = match batch.attributes().compression() {
             Some(Compression::None) => return Ok(batch.records_bytes()),
             Some(codec) => codec,
-            None => return Err(Closed::Unsupported),
+            None => return Err(Unreadable::Unsupported),
         };
-        let own = self.own.as_mut().ok_or(Closed::Unsupported)?;
+        let room = self.room.as_mut().ok_or(Unreadable::Unsupported)?;
         if self.left == 0 {
-            return Err(Closed::Later);
+            return Err(Unreadable::Later);
         }
-        let size = own.size.min(self.left);
-        let room = own.lease.get_mut(..size).unwrap_or_default();
-        match own.inflater.inflate(codec, batch.records_bytes(), room) {
+        let size = room.size.min(self.left);
+        let to = room.lease.get_mut(..size).unwrap_or_default();
+        match room.inflater.inflate(codec, batch.records_bytes(), to) {
             Ok(len) => {
                 self.left -= len.min(size);
-                Ok(room.get(..len).unwrap_or(&[]))
+                Ok(to.get(..len).unwrap_or(&[]))
             }
-            Err(InflateError::Unsupported) => Err(Closed::Unsupported),
+            Err(InflateError::Unsupported) => Err(Unreadable::Unsupported),
             Err(why) => {
                 // Nobody knows how far it came.
                 self.left -= size;
                 Err(match why {
-                    InflateError::Malformed(why) => Closed::Malformed(why),
-                    _ if size < own.size => Closed::Later,
-                    _ => Closed::TooLarge,
+                    InflateError::Malformed(why) => Unreadable::Malformed(why),
+                    _ if size < room.size => Unreadable::Later,
+                    _ => Unreadable::TooLarge,
                 })
             }
         }

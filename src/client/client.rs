@@ -67,7 +67,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Invalid`] for limits that cannot be: nodes, topics, partitions and requests in flight
-    /// may not be 0, and nothing may be 2^24 or more. [`Error::NoMemory`].
+    /// may not be 0, and nothing may be 2^24 or more. [`Error::NoMemory`] for the codecs.
     pub fn new(
         config: ClientConfig,
         limits: ClientLimits,
@@ -263,9 +263,9 @@ impl Client {
 
     /// Does what is due: deadlines, connects, requests. To be called after notices and calls.
     pub fn turn<N: Selectable>(&mut self, net: &mut N, now: Moment) {
+        self.inflate_left = INFLATE_TURN;
         // What one step leaves to another that came before it is done here, not in a turn of the
         // loop, which costs a system call.
-        self.inflate_left = INFLATE_TURN;
         for _ in 0..PASSES {
             self.wants_turn = false;
             self.pass(net, now);

@@ -195,7 +195,7 @@ impl ProducerConfig {
         match p.text("compression.type") {
             None | Some("none") => {}
             Some("gzip" | "snappy" | "lz4" | "zstd") => {
-                return Err(bad("compression.type", "only none is in this build"));
+                return Err(bad("compression.type", "only none: the producer does not compress"));
             }
             Some(_) => return Err(bad("compression.type", "no such codec")),
         }

@@ -27,10 +27,11 @@
 //! [`ClientEvent::Closed`] nothing follows.
 //!
 //! **Memory.** All tables are taken by [`Client::new`], [`Client::add_producer`] and
-//! [`Client::add_consumer`]; [`Client::topic`] may allocate; nothing else does. Records, requests
-//! and answers live in pool blocks.
+//! [`Client::add_consumer`], the codecs' memory (140 KB) by [`Client::new`] if there may be
+//! consumers; [`Client::topic`] may allocate; nothing else does. Records, requests and answers live
+//! in pool blocks.
 //!
-//! Deliberately absent: SASL and TLS, groups, transactions, compression.
+//! Deliberately absent: SASL and TLS, groups, transactions, compressing what is produced.
 
 mod bootstrap;
 #[expect(clippy::module_inception, reason = "the file that a newcomer looks for first")]

@@ -35,6 +35,6 @@ pub struct ClientStats {
     pub fetches: u64,
     /// Records handed over to consumers.
     pub records_fetched: u64,
-    /// Bytes of batches handed over to consumers.
+    /// Bytes of batches handed over to consumers: of compressed ones, what they inflated to.
     pub bytes_fetched: u64,
 }

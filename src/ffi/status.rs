@@ -46,7 +46,7 @@ pub enum kloop_status_code {
     KLOOP_E_UNSUPPORTED = -1013,
     /// A config struct that was not initialised by its _init function, or a reserved field in use.
     KLOOP_E_ABI = -1014,
-    /// A fetched batch is larger than the consumer's memory can hold.
+    /// A fetched batch is larger than the consumer's memory can hold, as it came or inflated.
     KLOOP_E_TOO_LARGE = -1015,
     /// The cluster refuses what the call asked for; `kloop_engine_error` has Kafka's code.
     KLOOP_E_REFUSED = -1016,

@@ -1,4 +1,5 @@
-//! Protocol: bytes in, bytes out. No clock, no I/O, no allocation.
+//! Protocol: bytes in, bytes out. No clock, no I/O, and no allocation but what an
+//! [`Inflater`](records::Inflater) takes when it is made.
 //!
 //! A frame's body is a [`header`] and then one of the [`messages`], of which Produce and Fetch
 //! carry [`records`]. Both directions go through two cursors, [`reader`] and [`writer`];
@@ -17,7 +18,7 @@
 //! [`messages`].
 //!
 //! Absent: the size before a frame (a matter of the net layer), message formats older than record
-//! batches v2, and what a message means (a matter of client and broker).
+//! batches v2, compressing, and what a message means (a matter of client and broker).
 
 // Nothing here grows; tests may.
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_macros))]

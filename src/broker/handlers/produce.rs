@@ -8,7 +8,7 @@
 
 use crate::broker::answer::Answer;
 use crate::broker::core::{Core, count};
-use crate::broker::inflating::{Closed, Inflating};
+use crate::broker::inflating::{Inflating, Unreadable};
 use crate::broker::partition::{Append, Partition};
 use crate::broker::request::{Done, Outcome, Request, Stop, WaitFor};
 use crate::broker::scratch::{Appended, Part, Scratch};
@@ -120,7 +120,7 @@ impl Data<'_> {
         };
         // A request that waits for memory is not to be inflated each time it is handled anew.
         if self.topic.config.compact
-            && is_compressed(&batch)
+            && batch.attributes().is_compressed()
             && !partition.make_room(self.core, batch.total_len())
         {
             return None;
@@ -238,10 +238,6 @@ fn check_times(batch: &BatchView<'_>, topic: &Topic, now: Moment) -> Result<(), 
     Ok(())
 }
 
-fn is_compressed(batch: &BatchView<'_>) -> bool {
-    batch.attributes().compression() != Some(Compression::None)
-}
-
 /// The records: that there are as many as the header says, and in a compacted topic that each has a
 /// key. Those of a compressed batch are looked at only there.
 fn check_records(
@@ -250,7 +246,7 @@ fn check_records(
     inflating: &mut Inflating,
 ) -> Result<(), Part> {
     let compact = topic.config.compact;
-    if !compact && is_compressed(batch) {
+    if !compact && batch.attributes().is_compressed() {
         return Ok(());
     }
     let bytes = inflating.records(batch).map_err(unreadable)?;
@@ -266,14 +262,16 @@ fn check_records(
 }
 
 /// What is answered to a batch that cannot be inflated.
-fn unreadable(why: Closed) -> Part {
+fn unreadable(why: Unreadable) -> Part {
     let (error, why) = match why {
         // A producer splits the batch then.
-        Closed::TooLarge => (ErrorCode::MESSAGE_TOO_LARGE, TOO_LARGE),
+        Unreadable::TooLarge => (ErrorCode::MESSAGE_TOO_LARGE, TOO_LARGE),
         // It comes again, with less beside it.
-        Closed::Later => (ErrorCode::REQUEST_TIMED_OUT, "the request inflates to too much at once"),
-        Closed::Malformed(Malformed(why)) => (ErrorCode::CORRUPT_MESSAGE, why),
-        Closed::Unsupported => {
+        Unreadable::Later => {
+            (ErrorCode::REQUEST_TIMED_OUT, "the request inflates to too much at once")
+        }
+        Unreadable::Malformed(Malformed(why)) => (ErrorCode::CORRUPT_MESSAGE, why),
+        Unreadable::Unsupported => {
             (ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "this broker was built without the codec")
         }
     };

@@ -4,8 +4,8 @@
 //! holds a block of its own, in which they stand as they would uncompressed. Batches that are not
 //! compressed are copied with the others, so that offsets stay in order within a block.
 //!
-//! One turn inflates [`INFLATE_TURN`] bytes, or one batch that is larger; the rest waits for the next turn,
-//! with the engine's descriptor readable. When the pool has no block, the partition waits a moment
+//! A turn in which [`INFLATE_TURN`] bytes came out begins no further block: so it inflates less than
+//! that and one block. The rest waits for the next turn, with the engine's descriptor readable. When the pool has no block, the partition waits a moment
 //! and tries again; after [`ATTEMPTS`] it lets go of what it holds, so that partitions which hold
 //! answers cannot wait for each other's memory, and fetches it anew.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
@@ -20,7 +20,7 @@ use crate::protocol::records::{
 use crate::time::Instant;
 use core::time::Duration;
 
-/// Bytes that come out in one turn.
+/// Bytes that come out in one turn before it ends.
 pub(in crate::client) const INFLATE_TURN: usize = 256 << 10;
 /// How large a block several batches are put together in.
 const BLOCK: usize = 256 << 10;
@@ -155,10 +155,10 @@ impl Client {
     /// Makes events of what was fetched compressed, as far as this turn goes.
     pub(in crate::client) fn inflate_fetches(&mut self, now: Instant) {
         while self.inflate_left > 0 {
-            let Some(index) = self.assigned.compressed.pop_front(0) else { return };
+            let Some(index) = self.assigned.to_inflate.pop_front(0) else { return };
             self.inflate_fetch(index, now);
         }
-        self.wants_turn |= !self.assigned.compressed.is_empty(0);
+        self.wants_turn |= !self.assigned.to_inflate.is_empty(0);
     }
 
     /// Makes the next event of one partition's fetch.
@@ -166,7 +166,7 @@ impl Client {
         let Some(inflater) = &mut self.inflater else { return };
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         let position = assigned.position;
-        let Some(fetch) = &mut assigned.compressed else { return };
+        let Some(fetch) = &mut assigned.completed else { return };
         let largest = self.pool.largest();
         let size = fetch.wanted().min(largest);
         // A guaranteed block, if there is none of the size: those of sizes between are shared only.
@@ -175,7 +175,7 @@ impl Client {
         let Some(mut block) = sizes.iter().find_map(lease) else {
             fetch.refused += 1;
             if fetch.refused > ATTEMPTS {
-                assigned.compressed = None;
+                assigned.completed = None;
                 self.let_go(index);
                 self.back_off_assigned(index, now);
             } else {
@@ -203,7 +203,7 @@ impl Client {
                     Some(Stopped::Error(error)) => error,
                     None => Error::Bug("a completed fetch without a whole batch"),
                 };
-                assigned.compressed = None;
+                assigned.completed = None;
                 return self.park(index, error, position, None);
             }
             _ => {}
@@ -212,7 +212,7 @@ impl Client {
         let next = if over { fetch.next } else { filled.next };
         let (high_watermark, eof) = (fetch.high_watermark, fetch.eof);
         if over {
-            assigned.compressed = None;
+            assigned.completed = None;
             assigned.eof = eof;
         }
         if filled.count > 0 {
@@ -228,5 +228,21 @@ impl Client {
             self.let_go(index);
         }
         self.relink_assigned(index);
+    }
+
+    /// A partition is paused: what it had still to inflate is dropped, and fetched again later.
+    pub(super) fn drop_completed(&mut self, index: u32) {
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        if assigned.completed.take().is_none() {
+            return;
+        }
+        // It waited for memory, if for anything.
+        assigned.backing_off = false;
+        let has_events = assigned.has_events();
+        self.assigned.to_inflate.remove(index);
+        self.assigned.timers.clear(index as usize);
+        if !has_events {
+            self.let_go(index);
+        }
     }
 }

@@ -307,7 +307,7 @@ impl Client {
         };
         let at_end = config.partition_eof && found.next == last && assigned.eof_told != last;
         if let Some(batches) = batches.take_if(|_| found.compressed) {
-            assigned.compressed = Some(CompletedFetch {
+            assigned.completed = Some(CompletedFetch {
                 batches,
                 at: 0,
                 next: found.next,
@@ -316,7 +316,7 @@ impl Client {
                 least: 0,
                 refused: 0,
             });
-            self.hold(index, Some(node));
+            self.hold(index, node);
             return self.relink_assigned(index);
         }
         assigned.eof = at_end.then_some(last);

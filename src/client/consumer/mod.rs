@@ -3,16 +3,18 @@
 //! **A partition's road.** Assigned at an offset, or *seeking* one (ListOffsets: end, beginning or a
 //! time) → *reading*: it stands in the fetch list of the node that leads it → a Fetch takes all
 //! that stand there → the answer's batches are checked where they were received and wait as one
-//! event → the host takes the event, which moves the position → it is fetched again. So a partition
-//! has one event at most, and what a host does not take is not fetched further.
+//! event → the host takes the event, which moves the position → it is fetched again. If any of them
+//! is compressed, they are inflated a block at a time, an event each, and only behind the last it is
+//! fetched again (`completed_fetch`). So a partition has one event at most, and what a host does not
+//! take is not fetched further.
 //!
 //! **One Fetch per consumer and node.** The next goes out when the answer has come and *all* events
 //! made of it were taken: a partition that was taken early must not start a Fetch that waits at the
 //! broker while the others have records.
 //!
 //! **What stops a partition**: a batch that is damaged, compressed by a codec that was not built, or
-//! larger than the pool's largest block (when inflated, if it is compressed), a code that does not go away, an offset out of range with
-//! `auto.offset.reset=none`. One [`Failed`](super::ClientEvent::Failed) event says why and where;
+//! larger than the pool's largest block (as it came, or inflated), a code that does not go away, an
+//! offset out of range with `auto.offset.reset=none`. One [`Failed`](super::ClientEvent::Failed) event says why and where;
 //! the partition *parks* until it is assigned again.
 //!
 //! Absent: groups, fetch sessions, following a preferred replica, the check for a truncated log.
@@ -98,8 +100,8 @@ pub(super) struct Assigned {
     /// It must be fetched alone: an answer with it was larger than a frame may be.
     alone: bool,
     records: Option<Pending>,
-    /// What is to be inflated yet.
-    compressed: Option<CompletedFetch>,
+    /// What is to be inflated yet. While it is here nothing is fetched, sought or let go of.
+    completed: Option<CompletedFetch>,
     eof: Option<i64>,
     /// The end that was told last.
     eof_told: i64,
@@ -147,8 +149,8 @@ pub(super) struct Assignments {
     /// Per consumer and node, four.
     lists: Lists,
     traffic: Box<[Traffic]>,
-    /// Those that have something to inflate now.
-    compressed: Lists,
+    /// Those whose next block can be inflated now.
+    to_inflate: Lists,
     nodes: usize,
     /// Per partition: when its backoff is over.
     pub(super) timers: Timers,
@@ -162,7 +164,7 @@ impl Assignments {
             owned: Lists::new(limits.max_consumers, limits.max_assigned),
             lists: Lists::new(pairs * 4, limits.max_assigned),
             traffic: core::iter::repeat_n(Traffic::default(), pairs).collect(),
-            compressed: Lists::new(1, limits.max_assigned),
+            to_inflate: Lists::new(1, limits.max_assigned),
             nodes: limits.max_nodes,
             timers: Timers::new(limits.max_assigned),
         }
@@ -244,7 +246,7 @@ impl Client {
         self.let_go(index);
         self.events.remove(Source::Assigned(index));
         self.assigned.lists.remove(index);
-        self.assigned.compressed.remove(index);
+        self.assigned.to_inflate.remove(index);
         self.assigned.owned.remove(index);
         self.assigned.timers.clear(index as usize);
         let Some((id, assigned)) = self.assigned.slots.at(index as usize) else { return };
@@ -257,7 +259,8 @@ impl Client {
         self.assigned.slots.remove(id);
     }
 
-    /// Its events were taken or dropped: the node it held back may be fetched from.
+    /// What it had was taken or dropped, events and what was to be inflated: the node it held back may
+    /// be fetched from.
     fn let_go(&mut self, index: u32) {
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         let node = core::mem::replace(&mut assigned.holds, NOBODY);
@@ -273,13 +276,18 @@ impl Client {
     /// It has something to tell, by an answer of `node` or without one.
     fn tell(&mut self, index: u32, node: Option<u32>) {
         self.events.push(Source::Assigned(index));
-        self.hold(index, node);
+        if let Some(node) = node {
+            self.hold(index, node);
+        }
     }
 
-    /// Nothing is fetched from `node` before what came from it was taken.
-    fn hold(&mut self, index: u32, node: Option<u32>) {
+    /// Nothing is fetched from `node` before [`Client::let_go`]: what came from it must be taken
+    /// first. It holds one node back at most.
+    fn hold(&mut self, index: u32, node: u32) {
         let Some(assigned) = self.assigned.get_mut(index) else { return };
-        let Some(node) = node.filter(|_| assigned.holds == NOBODY) else { return };
+        if assigned.holds != NOBODY {
+            return;
+        }
         assigned.holds = node;
         let consumer = assigned.consumer;
         if let Some(traffic) = self.assigned.traffic_mut(consumer, node) {
@@ -317,7 +325,7 @@ impl Client {
         if assigned.eof.is_some() || assigned.failure.is_some() {
             self.events.push(Source::Assigned(index));
         } else {
-            if assigned.compressed.is_none() {
+            if assigned.completed.is_none() {
                 self.let_go(index);
             }
             self.relink_assigned(index);
@@ -364,9 +372,9 @@ impl Client {
         }
         let Some(assigned) = self.assigned.get(index) else { return };
         let has_events = assigned.has_events();
-        if assigned.compressed.is_some() {
+        if assigned.completed.is_some() {
             if !has_events && !assigned.backing_off {
-                self.assigned.compressed.push_back(0, index);
+                self.assigned.to_inflate.push_back(0, index);
                 self.wants_turn = true;
             }
             return;
@@ -400,11 +408,11 @@ impl Client {
         self.let_go(index);
         self.events.remove(Source::Assigned(index));
         self.assigned.lists.remove(index);
-        self.assigned.compressed.remove(index);
+        self.assigned.to_inflate.remove(index);
         self.assigned.timers.clear(index as usize);
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         assigned.records = None;
-        assigned.compressed = None;
+        assigned.completed = None;
         assigned.eof = None;
         assigned.eof_told = -1;
         assigned.failure = None;

@@ -7,7 +7,7 @@ use crate::net::BufferPool;
 use crate::net::pool::{Lease, Priority, SharedLease};
 use crate::protocol::declare::Array;
 use crate::protocol::messages::AbortedTransaction;
-use crate::protocol::records::{BatchView, Batches, Compression, ControlType};
+use crate::protocol::records::{BatchView, Batches, ControlType};
 
 /// Aborted transactions in one partition's answer at most.
 const MAX_ABORTED: usize = 256;
@@ -77,10 +77,6 @@ impl<'a> Aborted<'a> {
     }
 }
 
-fn is_compressed(batch: &BatchView<'_>) -> bool {
-    batch.attributes().compression() != Some(Compression::None)
-}
-
 fn is_abort(batch: &BatchView<'_>) -> bool {
     let first = batch.records().ok().and_then(|mut records| records.next());
     matches!(first, Some(Ok(record)) if record.control_type() == Ok(ControlType::Abort))
@@ -123,7 +119,7 @@ pub(super) fn scan(records: &[u8], rules: &Rules<'_>) -> Found {
                     found.holes |= hidden;
                 } else {
                     found.count = found.count.saturating_add(count);
-                    found.compressed |= is_compressed(&batch);
+                    found.compressed |= batch.attributes().is_compressed();
                 }
                 if found.range.1 == 0 {
                     found.range.0 = at;
@@ -171,7 +167,7 @@ fn look(batch: &BatchView<'_>, rules: &Rules<'_>, next: i64) -> Result<Option<u3
     let count =
         u32::try_from(batch.count()).ok().filter(|&count| i64::from(count) <= i64::from(delta) + 1);
     let count = count.ok_or(Error::Protocol("a batch whose record count cannot be"))?;
-    if base >= rules.position || is_compressed(batch) {
+    if base >= rules.position || batch.attributes().is_compressed() {
         return Ok(Some(count));
     }
     // The position lies within the batch.

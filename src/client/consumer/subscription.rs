@@ -11,8 +11,8 @@ use crate::protocol::ErrorCode;
 use crate::time::Instant;
 use core::time::Duration;
 
-/// How long a partition may be missing before the host is told. A topic that is being created is there
-/// sooner.
+/// How long a partition may be missing before the host is told. A topic that is being created is
+/// there sooner.
 const MISSING_AFTER: Duration = Duration::from_secs(5);
 
 const NOT_ASSIGNED: Error = Error::Invalid("a partition that is not assigned");
@@ -127,7 +127,8 @@ impl Client {
     }
 
     /// Stops fetching from partitions, or goes on. An event that is pending is not held back; an
-    /// answer that is on its way when a partition is paused is dropped and fetched again later.
+    /// answer that is on its way when a partition is paused, and what was not inflated yet, is
+    /// dropped and fetched again later.
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Closed`]; [`Error::Invalid`] for a partition that is not assigned.
@@ -148,25 +149,12 @@ impl Client {
             let Some(index) = self.find_assigned(consumer, topic, partition) else { continue };
             let Some(assigned) = self.assigned.get_mut(index) else { continue };
             assigned.paused = paused;
-            if paused && assigned.compressed.take().is_some() {
-                self.drop_compressed(index);
+            if paused {
+                self.drop_completed(index);
             }
             self.relink_assigned(index);
         }
         Ok(())
-    }
-
-    /// What a partition had still to inflate is gone; nobody waits for that.
-    fn drop_compressed(&mut self, index: u32) {
-        self.assigned.compressed.remove(index);
-        let Some(assigned) = self.assigned.get_mut(index) else { return };
-        let has_events = assigned.has_events();
-        // It waited for memory, if for anything.
-        assigned.backing_off = false;
-        self.assigned.timers.clear(index as usize);
-        if !has_events {
-            self.let_go(index);
-        }
     }
 
     /// The offset after the last record handed over; `None` while it is being looked up.
@@ -313,7 +301,7 @@ impl Client {
             missing: None,
             alone: false,
             records: None,
-            compressed: None,
+            completed: None,
             eof: None,
             eof_told: -1,
             failure: None,

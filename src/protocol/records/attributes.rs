@@ -75,6 +75,12 @@ impl Attributes {
         Compression::from_code(self.compression_code())
     }
 
+    /// Whether the records are compressed, be it by a codec that Kafka has not given out.
+    #[inline]
+    pub const fn is_compressed(self) -> bool {
+        self.compression_code() != Compression::None as u8
+    }
+
     /// Whose clock stamped the records.
     #[inline]
     pub const fn timestamp_type(self) -> TimestampType {
