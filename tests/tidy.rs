@@ -58,7 +58,7 @@ const HOT: [&str; 71] = [
     "src/broker/serve.rs",
     "src/broker/server.rs",
     "src/broker/topics.rs",
-    "src/client/consumer/completed_fetch.rs",
+    "src/client/consumer/compressed_fetch.rs",
     "src/client/consumer/fetcher.rs",
     "src/client/consumer/scan.rs",
     "src/client/events.rs",

@@ -345,7 +345,7 @@ impl Client {
             self.raw_due(request);
         }
         while let Some(assigned) = self.assigned.timers.pop_due(now.at) {
-            self.assigned_due(assigned as u32);
+            self.assigned_due(assigned as u32, now.at);
         }
     }
 
@@ -365,7 +365,7 @@ impl Client {
 
     /// Whether a call left work for [`Client::turn`].
     pub fn wants_turn(&self) -> bool {
-        self.wants_turn
+        self.wants_turn || self.assigned.has_to_inflate()
     }
 
     /// The id of a topic name; the first call for a name asks the cluster about it, which creates

@@ -157,6 +157,10 @@ impl RecordCursor {
                 *count += 1;
             }
         }
+        // The header told of fewer records than there are.
+        if let Some(Err(bad)) = records.next() {
+            return Err(bad.into());
+        }
         self.batch += batch.total_len() as u32;
         self.left = None;
         Ok(())

@@ -1,7 +1,7 @@
 //! Fetcher: fetch requests out, batches in.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use super::completed_fetch::CompletedFetch;
+use super::compressed_fetch::CompressedFetch;
 use super::scan::{Found, Rules, scan, without_holes};
 use super::{Kind, Pending, ReadState};
 use crate::client::TopicId;
@@ -307,14 +307,14 @@ impl Client {
         };
         let at_end = config.partition_eof && found.next == last && assigned.eof_told != last;
         if let Some(batches) = batches.take_if(|_| found.compressed) {
-            assigned.completed = Some(CompletedFetch {
+            assigned.compressed = Some(CompressedFetch {
                 batches,
                 at: 0,
                 next: found.next,
                 high_watermark: answer.high_watermark,
                 eof: at_end.then_some(last),
                 least: 0,
-                refused: 0,
+                starved: false,
             });
             self.hold(index, node);
             return self.relink_assigned(index);

@@ -231,7 +231,7 @@ impl Client {
         self.log(
             Level::Warn,
             format_args!(
-                "{name}-{partition}: offset {position} is out of range, going on at {seek:?}"
+                "{name}-{partition}: offset {position} is out of range, going on at {seek}"
             ),
         );
         if again {

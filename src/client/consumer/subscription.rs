@@ -150,7 +150,7 @@ impl Client {
             let Some(assigned) = self.assigned.get_mut(index) else { continue };
             assigned.paused = paused;
             if paused {
-                self.drop_completed(index);
+                self.drop_compressed(index);
             }
             self.relink_assigned(index);
         }
@@ -238,7 +238,10 @@ impl Client {
         assigned.failure = Some((error, assigned.position));
         let (topic, partition) = (assigned.topic, assigned.partition);
         let name = self.metadata.name(topic).unwrap_or("");
-        self.log(Level::Warn, format_args!("{name}-{partition} is not there; it is looked for on"));
+        self.log(
+            Level::Warn,
+            format_args!("{name}-{partition} is not there yet; it is still looked for"),
+        );
         self.tell(index, None);
     }
 
@@ -301,7 +304,7 @@ impl Client {
             missing: None,
             alone: false,
             records: None,
-            completed: None,
+            compressed: None,
             eof: None,
             eof_told: -1,
             failure: None,

@@ -30,7 +30,7 @@ pub use append_block::AppendBlock;
 pub use arena::{ALIGN as ARENA_ALIGN, CallerMemory, Release};
 pub use budget::Budget;
 pub use lease::{Lease, SharedLease};
-pub use network::{frame_max, network_terms};
+pub use network::{BATCH_BLOCK, frame_max, network_terms};
 
 /// Room for this many bytes in the smallest class, before the 1/64 for headers.
 pub const MIN_BLOCK: usize = 4096;

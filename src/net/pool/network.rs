@@ -7,8 +7,9 @@ use crate::error::Error;
 /// commits go on when data has used up the pool.
 const CONTROL_BLOCKS: usize = 16;
 
-/// Holds a batch of Kafka's default `max.message.bytes`, and the request around it.
-const BATCH_BLOCK: usize = 1 << 20;
+/// Holds a batch of Kafka's default `max.message.bytes`, and the request around it; every pool of this
+/// shape has such blocks.
+pub const BATCH_BLOCK: usize = 1 << 20;
 
 /// From so many bytes on, a pool keeps a block for frames that are larger than one batch.
 const ROOMY: usize = 16 << 20;

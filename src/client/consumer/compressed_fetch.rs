@@ -1,19 +1,22 @@
-//! CompletedFetch: what was fetched of a partition and is compressed, inflated a block at a time.
+//! CompressedFetch: what was fetched of a partition and is compressed, inflated a block at a time.
 //!
 //! The answer's batches stay where they were received until all of them were handed over; each event
 //! holds a block of its own, in which they stand as they would uncompressed. Batches that are not
 //! compressed are copied with the others, so that offsets stay in order within a block.
 //!
 //! A turn in which [`INFLATE_TURN`] bytes came out begins no further block: so it inflates less than
-//! that and one block. The rest waits for the next turn, with the engine's descriptor readable. When the pool has no block, the partition waits a moment
-//! and tries again; after [`ATTEMPTS`] it lets go of what it holds, so that partitions which hold
-//! answers cannot wait for each other's memory, and fetches it anew.
+//! that and one block. The rest waits for the next turn, with the engine's descriptor readable.
+//!
+//! When the pool has no block, the partition waits for one to come home; if none did that was large
+//! enough in [`PATIENCE`], it lets go of what it holds and fetches it anew later. So partitions that
+//! hold answers cannot wait for each other's memory for ever.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use super::Pending;
+use super::assigned::{NOW, Pending, STARVED};
 use crate::client::client::Client;
 use crate::error::Error;
-use crate::net::pool::{Priority, SharedLease};
+use crate::logging::Level;
+use crate::net::pool::{BATCH_BLOCK, Priority, SharedLease};
 use crate::protocol::records::{
     BatchView, Batches, Compression, InflateError, Inflater, expected_len,
 };
@@ -24,15 +27,14 @@ use core::time::Duration;
 pub(in crate::client) const INFLATE_TURN: usize = 256 << 10;
 /// How large a block several batches are put together in.
 const BLOCK: usize = 256 << 10;
-/// A block that every pool has some of.
-const LARGE: usize = 1 << 20;
-/// How long to wait for memory, and how often.
-const AGAIN: Duration = Duration::from_millis(10);
-const ATTEMPTS: u32 = 50;
+/// What an attempt in vain counts at least.
+const ATTEMPT: usize = 1 << 10;
+/// How long to wait for memory before the fetch is let go.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Batches of which some are compressed.
 #[derive(Debug)]
-pub(super) struct CompletedFetch {
+pub(super) struct CompressedFetch {
     pub(super) batches: SharedLease,
     /// How far they were handed over.
     pub(super) at: usize,
@@ -43,8 +45,8 @@ pub(super) struct CompletedFetch {
     pub(super) eof: Option<i64>,
     /// The least that the next block must hold: the one before was too small.
     pub(super) least: usize,
-    /// How often there was no memory.
-    pub(super) refused: u32,
+    /// There was no memory, and since then none.
+    pub(super) starved: bool,
 }
 
 /// What was put into a block.
@@ -68,7 +70,7 @@ enum Stopped {
     Error(Error),
 }
 
-impl CompletedFetch {
+impl CompressedFetch {
     /// How large a block to take: for the next batch at least, for more if they are small.
     fn wanted(&self) -> usize {
         let mut wanted = 0;
@@ -82,6 +84,11 @@ impl CompletedFetch {
             wanted += len;
         }
         wanted.max(self.least)
+    }
+
+    /// The next batch.
+    fn front(&self) -> Option<BatchView<'_>> {
+        Batches::new(self.rest()).next()?.ok()
     }
 
     fn rest(&self) -> &[u8] {
@@ -154,11 +161,22 @@ fn lacking(batch: &BatchView<'_>) -> Error {
 impl Client {
     /// Makes events of what was fetched compressed, as far as this turn goes.
     pub(in crate::client) fn inflate_fetches(&mut self, now: Instant) {
+        // Before any attempt: a block that comes home during one is not overlooked.
+        let returns = self.pool.returns();
+        if returns != self.assigned.returns_seen {
+            while let Some(index) = self.assigned.to_inflate.pop_front(STARVED) {
+                self.assigned.to_inflate.push_back(NOW, index);
+            }
+        }
         while self.inflate_left > 0 {
-            let Some(index) = self.assigned.to_inflate.pop_front(0) else { return };
+            let Some(index) = self.assigned.to_inflate.pop_front(NOW) else { break };
             self.inflate_fetch(index, now);
         }
-        self.wants_turn |= !self.assigned.to_inflate.is_empty(0);
+        if !self.assigned.to_inflate.is_empty(STARVED) {
+            self.assigned.returns_seen = returns;
+            self.pool.await_return();
+            self.wants_turn |= self.pool.returns() != returns;
+        }
     }
 
     /// Makes the next event of one partition's fetch.
@@ -166,29 +184,27 @@ impl Client {
         let Some(inflater) = &mut self.inflater else { return };
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         let position = assigned.position;
-        let Some(fetch) = &mut assigned.completed else { return };
+        let Some(fetch) = &mut assigned.compressed else { return };
         let largest = self.pool.largest();
         let size = fetch.wanted().min(largest);
         // A guaranteed block, if there is none of the size: those of sizes between are shared only.
-        let sizes = [size, size.max(LARGE).min(largest), largest];
+        let sizes = [size, size.max(BATCH_BLOCK).min(largest), largest];
         let lease = |size: &usize| self.pool.lease(*size, Priority::Data);
         let Some(mut block) = sizes.iter().find_map(lease) else {
-            fetch.refused += 1;
-            if fetch.refused > ATTEMPTS {
-                assigned.completed = None;
-                self.let_go(index);
-                self.back_off_assigned(index, now);
-            } else {
-                assigned.backing_off = true;
-                self.assigned.timers.set(index as usize, now.after(AGAIN));
+            if !core::mem::replace(&mut fetch.starved, true) {
+                self.assigned.timers.set(index as usize, now.after(PATIENCE));
             }
-            return;
+            return self.assigned.to_inflate.push_back(STARVED, index);
         };
-        fetch.refused = 0;
+        if core::mem::replace(&mut fetch.starved, false) {
+            self.assigned.timers.clear(index as usize);
+        }
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        let Some(fetch) = &mut assigned.compressed else { return };
         let room = block.len();
         let filled = fetch.fill(inflater, position, &mut block);
         // What was tried counts, also in vain.
-        self.inflate_left = self.inflate_left.saturating_sub(filled.len.max(1 << 10));
+        self.inflate_left = self.inflate_left.saturating_sub(filled.len.max(ATTEMPT));
         fetch.at += filled.from;
         fetch.least = 0;
         match filled.stopped {
@@ -201,10 +217,11 @@ impl Client {
                 let error = match stopped {
                     Some(Stopped::Full) => Error::TooLarge,
                     Some(Stopped::Error(error)) => error,
-                    None => Error::Bug("a completed fetch without a whole batch"),
+                    None => Error::Bug("a compressed fetch without a whole batch"),
                 };
-                assigned.completed = None;
-                return self.park(index, error, position, None);
+                let until = fetch.front().map_or(position, |batch| batch.last_offset());
+                assigned.compressed = None;
+                return self.stop_at_batch(index, error, until);
             }
             _ => {}
         }
@@ -212,7 +229,7 @@ impl Client {
         let next = if over { fetch.next } else { filled.next };
         let (high_watermark, eof) = (fetch.high_watermark, fetch.eof);
         if over {
-            assigned.completed = None;
+            assigned.compressed = None;
             assigned.eof = eof;
         }
         if filled.count > 0 {
@@ -230,14 +247,31 @@ impl Client {
         self.relink_assigned(index);
     }
 
-    /// A partition is paused: what it had still to inflate is dropped, and fetched again later.
-    pub(super) fn drop_completed(&mut self, index: u32) {
+    /// A batch cannot be inflated: its partition stops, and the log says where the batch ends.
+    fn stop_at_batch(&mut self, index: u32, error: Error, until: i64) {
+        let Some(assigned) = self.assigned.get(index) else { return };
+        let (topic, partition, position) = (assigned.topic, assigned.partition, assigned.position);
+        let name = self.metadata.name(topic).unwrap_or("");
+        let line = format_args!("{name}-{partition}: the batch up to {until} cannot be read");
+        self.log(Level::Warn, line);
+        self.park(index, error, position, None);
+    }
+
+    /// No block came home that was large enough.
+    pub(super) fn give_up_inflating(&mut self, index: u32, now: Instant) {
+        self.assigned.to_inflate.remove(index);
         let Some(assigned) = self.assigned.get_mut(index) else { return };
-        if assigned.completed.take().is_none() {
+        assigned.compressed = None;
+        self.let_go(index);
+        self.back_off_assigned(index, now);
+    }
+
+    /// A partition is paused: what it had still to inflate is dropped, and fetched again later.
+    pub(super) fn drop_compressed(&mut self, index: u32) {
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        if assigned.compressed.take().is_none() {
             return;
         }
-        // It waited for memory, if for anything.
-        assigned.backing_off = false;
         let has_events = assigned.has_events();
         self.assigned.to_inflate.remove(index);
         self.assigned.timers.clear(index as usize);
