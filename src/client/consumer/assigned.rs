@@ -81,6 +81,8 @@ pub(in crate::client) struct Assigned {
     pub(super) position: i64,
     pub(super) paused: bool,
     pub(super) backing_off: bool,
+    /// How often in a row it gave up waiting for memory to inflate in.
+    pub(super) starvings: u32,
     /// Errors in a row.
     pub(super) failures: u32,
     /// Positions in a row that were out of range.
@@ -143,6 +145,15 @@ pub(in crate::client) struct Assignments {
     pub(super) to_inflate: Lists,
     /// What the pool's count of returns was when those that starve were refused.
     pub(super) returns_seen: u64,
+    /// Whose answer is waited with, if any partition starves: its consumer and node.
+    pub(super) starving: Option<(SlotId, u32)>,
+    /// How many answers may be asked for or held at a time: all there can be, or fewer after memory
+    /// ran out. See `fetch_window`.
+    pub(super) window: usize,
+    /// Answers since memory ran out or the window grew.
+    pub(super) calm: u32,
+    /// Whose turn it is to fetch: consumers times nodes, counted through.
+    pub(super) next_turn: usize,
     pub(super) nodes: usize,
     /// Per partition: when its backoff is over.
     pub(in crate::client) timers: Timers,
@@ -158,6 +169,10 @@ impl Assignments {
             traffic: core::iter::repeat_n(Traffic::default(), pairs).collect(),
             to_inflate: Lists::new(2, limits.max_assigned),
             returns_seen: 0,
+            starving: None,
+            window: pairs,
+            calm: 0,
+            next_turn: 0,
             nodes: limits.max_nodes,
             timers: Timers::new(limits.max_assigned),
         }
@@ -269,10 +284,17 @@ impl Client {
 
     /// A partition waits before it is tried again.
     pub(super) fn back_off_assigned(&mut self, index: u32, now: Instant) {
-        let retry = self.cluster.config().retry;
         let Some(assigned) = self.assigned.get_mut(index) else { return };
-        let wait = retry.delay(assigned.failures, &mut self.random);
-        assigned.failures = assigned.failures.saturating_add(1);
+        let failures = assigned.failures;
+        assigned.failures = failures.saturating_add(1);
+        self.rest_assigned(index, failures, now);
+    }
+
+    /// A partition waits, longer after more attempts.
+    pub(super) fn rest_assigned(&mut self, index: u32, attempts: u32, now: Instant) {
+        let retry = self.cluster.config().retry;
+        let wait = retry.delay(attempts, &mut self.random);
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
         assigned.backing_off = true;
         self.assigned.timers.set(index as usize, now.after(wait));
         self.relink_assigned(index);
@@ -344,6 +366,7 @@ impl Client {
         assigned.backing_off = false;
         assigned.failures = 0;
         assigned.resets = 0;
+        assigned.starvings = 0;
         assigned.alone = false;
         self.relink_assigned(index);
     }

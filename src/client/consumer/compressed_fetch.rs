@@ -7,16 +7,19 @@
 //! A turn in which [`INFLATE_TURN`] bytes came out begins no further block: so it inflates less than
 //! that and one block. The rest waits for the next turn, with the engine's descriptor readable.
 //!
-//! When the pool has no block, the partition waits for one to come home; if none did that was large
-//! enough in [`PATIENCE`], it lets go of what it holds and fetches it anew later. So partitions that
-//! hold answers cannot wait for each other's memory for ever.
+//! **Without memory.** When the pool has no block, the partition *starves*: it waits for one to come
+//! home. Answers that wait for each other's memory would do so for ever, so only the partitions of one
+//! answer wait; all others let go of theirs at once, and nothing is fetched meanwhile. Afterwards fewer
+//! answers are asked for at a time (`fetch_window`). Who waited for [`PATIENCE`] in vain, because the
+//! host keeps what it has, lets go too and fetches anew later, each time later.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::assigned::{NOW, Pending, STARVED};
+use super::scan::lease_of;
 use crate::client::client::Client;
 use crate::error::Error;
 use crate::logging::Level;
-use crate::net::pool::{BATCH_BLOCK, Priority, SharedLease};
+use crate::net::pool::SharedLease;
 use crate::protocol::records::{
     BatchView, Batches, Compression, InflateError, Inflater, expected_len,
 };
@@ -29,8 +32,10 @@ pub(in crate::client) const INFLATE_TURN: usize = 256 << 10;
 const BLOCK: usize = 256 << 10;
 /// What an attempt in vain counts at least.
 const ATTEMPT: usize = 1 << 10;
-/// How long to wait for memory before the fetch is let go.
+/// How long to wait for memory before the fetch is let go, the first time; twice as long each time,
+/// up to half a minute.
 const PATIENCE: Duration = Duration::from_secs(2);
+const MOST_STARVINGS: u32 = 4;
 
 /// Batches of which some are compressed.
 #[derive(Debug)]
@@ -99,6 +104,12 @@ impl CompressedFetch {
     fn fill(&self, inflater: &mut Inflater, position: i64, block: &mut [u8]) -> Filled {
         let mut filled = Filled { next: position, ..Filled::default() };
         for batch in Batches::new(self.rest()).flatten() {
+            // Nothing of it is to be seen: it lies before the position, or has no records left.
+            if batch.next_offset() <= filled.next || batch.count() == 0 {
+                filled.from += batch.total_len();
+                filled.next = filled.next.max(batch.next_offset());
+                continue;
+            }
             let room = block.get_mut(filled.len..).unwrap_or_default();
             let (len, count) = match inflated(inflater, &batch, position, room) {
                 Ok(inflated) => inflated,
@@ -176,6 +187,9 @@ impl Client {
             self.assigned.returns_seen = returns;
             self.pool.await_return();
             self.wants_turn |= self.pool.returns() != returns;
+        } else if self.assigned.starving.take().is_some() {
+            // What waited for them may be fetched.
+            self.wants_turn = true;
         }
     }
 
@@ -187,15 +201,10 @@ impl Client {
         let Some(fetch) = &mut assigned.compressed else { return };
         let largest = self.pool.largest();
         let size = fetch.wanted().min(largest);
-        // A guaranteed block, if there is none of the size: those of sizes between are shared only.
-        let sizes = [size, size.max(BATCH_BLOCK).min(largest), largest];
-        let lease = |size: &usize| self.pool.lease(*size, Priority::Data);
-        let Some(mut block) = sizes.iter().find_map(lease) else {
-            if !core::mem::replace(&mut fetch.starved, true) {
-                self.assigned.timers.set(index as usize, now.after(PATIENCE));
-            }
-            return self.assigned.to_inflate.push_back(STARVED, index);
+        let Some(mut block) = lease_of(&self.pool, size) else {
+            return self.starve(index, now);
         };
+        assigned.starvings = 0;
         if core::mem::replace(&mut fetch.starved, false) {
             self.assigned.timers.clear(index as usize);
         }
@@ -203,13 +212,13 @@ impl Client {
         let Some(fetch) = &mut assigned.compressed else { return };
         let room = block.len();
         let filled = fetch.fill(inflater, position, &mut block);
-        // What was tried counts, also in vain.
-        self.inflate_left = self.inflate_left.saturating_sub(filled.len.max(ATTEMPT));
+        // What was tried counts, also in vain: nobody knows how far that came.
+        let tried = if filled.stopped.is_some() { room } else { filled.len.max(ATTEMPT) };
+        self.inflate_left = self.inflate_left.saturating_sub(tried);
         fetch.at += filled.from;
         fetch.least = 0;
         match filled.stopped {
             Some(Stopped::Full) if filled.from == 0 && room < largest => {
-                self.inflate_left = self.inflate_left.saturating_sub(room);
                 fetch.least = room.saturating_mul(4).min(largest);
                 return self.relink_assigned(index);
             }
@@ -257,13 +266,39 @@ impl Client {
         self.park(index, error, position, None);
     }
 
-    /// No block came home that was large enough.
+    /// There is no block for a partition: it waits if it may.
+    fn starve(&mut self, index: u32, now: Instant) {
+        let Some(assigned) = self.assigned.get_mut(index) else { return };
+        let answer = (assigned.consumer, assigned.holds);
+        let Some(fetch) = &mut assigned.compressed else { return };
+        let first = !core::mem::replace(&mut fetch.starved, true);
+        let starvings = assigned.starvings;
+        match self.assigned.starving {
+            Some(other) if other != answer => return self.give_up_inflating(index, now),
+            Some(_) => {}
+            None => {
+                self.assigned.starving = Some(answer);
+                self.narrow_window();
+            }
+        }
+        if first {
+            let patience = PATIENCE * (1 << starvings.min(MOST_STARVINGS));
+            self.assigned.timers.set(index as usize, now.after(patience));
+        }
+        self.assigned.to_inflate.push_back(STARVED, index);
+    }
+
+    /// A partition lets go of what it has still to inflate, and fetches it anew later.
     pub(super) fn give_up_inflating(&mut self, index: u32, now: Instant) {
         self.assigned.to_inflate.remove(index);
         let Some(assigned) = self.assigned.get_mut(index) else { return };
         assigned.compressed = None;
+        let starvings = assigned.starvings;
+        assigned.starvings = starvings.saturating_add(1);
         self.let_go(index);
-        self.back_off_assigned(index, now);
+        self.rest_assigned(index, starvings, now);
+        // Others may wait no longer.
+        self.wants_turn = true;
     }
 
     /// A partition is paused: what it had still to inflate is dropped, and fetched again later.

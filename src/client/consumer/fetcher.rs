@@ -27,6 +27,9 @@ const MAX_PARTITIONS: usize = 512;
 const ANSWER_HEAD: usize = 512;
 const ANSWER_PARTITION: usize = 96;
 
+/// How long a Fetch may wait at the broker while others wait for their turn.
+const NARROW_WAIT_MS: i32 = 50;
+
 /// How large an answer to ask for: a 16th of the pool, because several nodes answer at a time and
 /// the host holds records of answers before; but a block for a batch of the default size in any
 /// case. A single batch that is larger still comes (KIP-74) and is read into the pool's largest.
@@ -45,22 +48,37 @@ struct Limits {
 }
 
 impl Client {
-    /// Sends a Fetch wherever partitions are to be read and none is under way.
+    /// Sends a Fetch wherever partitions are to be read and none is under way; after memory ran out
+    /// only as many as the window allows, in turns.
     pub(in crate::client) fn send_fetches<N: Selectable>(&mut self, net: &mut N, now: Instant) {
-        for i in 0..self.consumers.capacity() {
+        // What comes now would take the memory that others wait for.
+        if self.assigned.starving.is_some() {
+            return;
+        }
+        let used = (self.cluster.used() as usize).max(1);
+        let turns = self.consumers.capacity() * used;
+        let mut room = self.assigned.room_in_window();
+        let first = self.assigned.next_turn;
+        for turn in (first..turns).chain(0..first.min(turns)) {
+            if room == 0 {
+                return;
+            }
+            let (i, node) = (turn / used, (turn % used) as u32);
             let Some((consumer, _)) = self.consumers.at(i) else { continue };
-            for node in 0..self.cluster.used() {
-                let list = self.assigned.list(consumer, node, Kind::Fetch);
-                let traffic = self.assigned.traffic(consumer, node);
-                let connection = self.cluster.connection_id(node, ConnectionKind::Fetch(i as u32));
-                if self.assigned.lists.is_empty(list)
-                    || traffic.fetching
-                    || traffic.held > 0
-                    || !self.cluster.ready(net, connection, now)
-                {
-                    continue;
-                }
-                self.fetch(net, consumer, connection, now);
+            let list = self.assigned.list(consumer, node, Kind::Fetch);
+            let traffic = self.assigned.traffic(consumer, node);
+            let connection = self.cluster.connection_id(node, ConnectionKind::Fetch(i as u32));
+            if self.assigned.lists.is_empty(list)
+                || traffic.fetching
+                || traffic.held > 0
+                || !self.cluster.ready(net, connection, now)
+            {
+                continue;
+            }
+            self.fetch(net, consumer, connection, now);
+            if self.assigned.traffic(consumer, node).fetching {
+                room -= 1;
+                self.assigned.next_turn = turn + 1;
             }
         }
     }
@@ -89,8 +107,12 @@ impl Client {
         let wait = i32::try_from(config.max_wait.as_millis()).unwrap_or(i32::MAX);
         Some(Limits {
             partitions,
-            // One that must go alone must not hold the others up.
-            max_wait_ms: if alone { 0 } else { wait },
+            // One that must go alone must not hold the others up, nor one that others wait for.
+            max_wait_ms: match alone {
+                true => 0,
+                false if self.assigned.is_narrow() => wait.min(NARROW_WAIT_MS),
+                false => wait,
+            },
             max_bytes,
             partition_max_bytes: config.max_partition_bytes.min(max_bytes),
         })
@@ -365,6 +387,7 @@ impl Client {
         if let Some(traffic) = self.assigned.traffic_mut(consumer, connection.node()) {
             traffic.fetching = false;
         }
+        self.assigned.widen_window();
         let out = self.assigned.list(consumer, connection.node(), Kind::FetchSent);
         let first = self.assigned.lists.front(out);
         let only = first.is_some_and(|first| self.assigned.lists.after(first).is_none());

@@ -10,7 +10,7 @@
 //!
 //! **One Fetch per consumer and node.** The next goes out when the answer has come and *all* events
 //! made of it were taken: a partition that was taken early must not start a Fetch that waits at the
-//! broker while the others have records.
+//! broker while the others have records. When memory runs short, fewer go out (`fetch_window`).
 //!
 //! **What stops a partition**: a batch that is damaged, compressed by a codec that was not built, or
 //! larger than the pool's largest block (as it came, or inflated), a code that does not go away, an
@@ -21,6 +21,7 @@
 
 mod assigned;
 mod compressed_fetch;
+mod fetch_window;
 mod fetcher;
 mod reset;
 mod scan;

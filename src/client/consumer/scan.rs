@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::net::BufferPool;
-use crate::net::pool::{Lease, Priority, SharedLease};
+use crate::net::pool::{BATCH_BLOCK, Lease, Priority, SharedLease};
 use crate::protocol::declare::Array;
 use crate::protocol::messages::AbortedTransaction;
 use crate::protocol::records::{BatchView, Batches, ControlType};
@@ -161,8 +161,13 @@ fn look(batch: &BatchView<'_>, rules: &Rules<'_>, next: i64) -> Result<Option<u3
     if next > rules.position && base < next {
         return Err(Error::Protocol("batches whose offsets go back"));
     }
-    if batch.attributes().compression().is_none() {
+    let attributes = batch.attributes();
+    if attributes.compression().is_none() {
         return Err(Error::Protocol("a codec that does not exist"));
+    }
+    // Nobody compresses them, and what ends a transaction must not be overlooked.
+    if attributes.is_control() && attributes.is_compressed() {
+        return Err(Error::Protocol("a control batch that is compressed"));
     }
     let count =
         u32::try_from(batch.count()).ok().filter(|&count| i64::from(count) <= i64::from(delta) + 1);
@@ -180,6 +185,14 @@ fn look(batch: &BatchView<'_>, rules: &Rules<'_>, next: i64) -> Result<Option<u3
     Ok(Some(behind))
 }
 
+/// A block of so many bytes, or one that every pool guarantees: those of sizes between are shared only,
+/// and whoever waited for one might wait for ever.
+pub(super) fn lease_of(pool: &BufferPool, size: usize) -> Option<Lease> {
+    let largest = pool.largest();
+    let sizes = [size, size.max(BATCH_BLOCK).min(largest), size.max(largest)];
+    sizes.iter().find_map(|size| pool.lease(*size, Priority::Data))
+}
+
 /// Copies the batches of `range` that are to be seen into a block of their own; `None` if the pool
 /// has none now. Only fetches that meet an aborted transaction pay for this.
 pub(super) fn without_holes(
@@ -189,7 +202,7 @@ pub(super) fn without_holes(
     pool: &BufferPool,
 ) -> Option<SharedLease> {
     let mut aborted = Aborted::new(rules.aborted?);
-    let mut block: Lease = pool.lease(found.range.1 - found.range.0, Priority::Data)?;
+    let mut block: Lease = lease_of(pool, found.range.1 - found.range.0)?;
     let (mut at, mut len) = (0, 0);
     for batch in Batches::new(records).flatten() {
         let hidden = aborted.hides(&batch);

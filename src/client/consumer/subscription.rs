@@ -301,6 +301,7 @@ impl Client {
             backing_off: false,
             failures: 0,
             resets: 0,
+            starvings: 0,
             missing: None,
             alone: false,
             records: None,

@@ -7,6 +7,7 @@ mod connection;
 mod consumer;
 mod consumer_compressed;
 mod consumer_errors;
+mod consumer_hostile;
 mod damage;
 mod faults;
 mod idempotence;

@@ -7,7 +7,7 @@ use crate::net::{
     BufferPool, ChannelOptions, CloseReason, ConnId, ExchangeId, Notice, Owner, Selectable,
     SendBuilder, SendRefused, SharedLease, Transport,
 };
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::SocketAddr;
 
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub(super) struct Wire {
     pool: BufferPool,
     channels: Vec<Option<Channel>>,
     generation: u32,
+    /// Frames that came in and found no memory.
+    starved: VecDeque<(ConnId, Vec<u8>)>,
     pub(super) notices: VecDeque<(ConnId, Notice)>,
     /// Addresses that were connected to, in order.
     pub(super) connects: Vec<SocketAddr>,
@@ -76,6 +78,7 @@ impl Wire {
             pool,
             channels: Vec::new(),
             generation: 0,
+            starved: VecDeque::new(),
             notices: VecDeque::new(),
             connects: Vec::new(),
             closed: Vec::new(),
@@ -107,15 +110,37 @@ impl Wire {
         Some(frame)
     }
 
-    /// A frame comes in.
+    /// A frame comes in, when there is memory for it.
     pub(super) fn deliver(&mut self, id: ConnId, frame: &[u8]) {
-        let mut lease = self.pool.lease(frame.len(), Priority::Data).expect("memory for a frame");
-        lease[..frame.len()].copy_from_slice(frame);
-        let shared = lease.share(frame.len());
-        if let Some(channel) = self.channel(id) {
-            channel.inbox.push_back(shared);
-            self.notices.push_back((id, Notice::Frames));
+        self.starved.push_back((id, frame.to_vec()));
+        self.deliver_starved();
+    }
+
+    /// Frames that waited for memory come in; says whether any did. As the selector does, they take
+    /// the block of a larger size if there is none of theirs.
+    pub(super) fn deliver_starved(&mut self) -> bool {
+        let (mut moved, mut stuck) = (false, HashSet::new());
+        for (id, frame) in core::mem::take(&mut self.starved) {
+            let Some(_) = self.channel(id) else { continue };
+            let n = frame.len();
+            let sizes = [n, n.max(16 << 10), n.max(32 << 10), n.max(1 << 20), self.pool.largest()];
+            let lease = |size: &usize| self.pool.lease(*size, Priority::Data);
+            let lease =
+                if stuck.contains(&id) { None } else { sizes.iter().find_map(lease) };
+            let Some(mut lease) = lease else {
+                stuck.insert(id);
+                self.starved.push_back((id, frame));
+                continue;
+            };
+            lease[..n].copy_from_slice(&frame);
+            let shared = lease.share(n);
+            if let Some(channel) = self.channel(id) {
+                channel.inbox.push_back(shared);
+                self.notices.push_back((id, Notice::Frames));
+                moved = true;
+            }
         }
+        moved
     }
 
     /// A name server's bytes come in, or the way to it fails.

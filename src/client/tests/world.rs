@@ -9,8 +9,9 @@ use crate::client::{
 };
 use crate::error::Error;
 use crate::logging::{Level, Logger};
+use crate::net::pool::Memory;
 use crate::net::slots::SlotId;
-use crate::net::{CloseReason, ConnId, ExchangeId, Notice, Owner, Transport};
+use crate::net::{BufferPool, CloseReason, ConnId, ExchangeId, Notice, Owner, Transport};
 use crate::properties::Properties;
 use crate::protocol::ApiKey;
 use crate::sync::{Arc, Mutex};
@@ -50,6 +51,8 @@ pub(super) struct World {
     pub(super) latency: Duration,
     /// Fetches that wait for records: connection, request, until.
     parked: Vec<(ConnId, Request, Instant)>,
+    /// Turns of the client so far.
+    pub(super) turns: usize,
     /// Requests that were not read yet.
     unread: Vec<(ConnId, Request, Instant)>,
 }
@@ -60,6 +63,8 @@ pub(super) struct Setup<'a> {
     pub(super) client: &'a [(&'a str, &'a str)],
     pub(super) limits: ClientLimits,
     pub(super) shared: usize,
+    /// The memory of an engine, whose pool it is then; else a pool with `shared`.
+    pub(super) memory_limit: Option<usize>,
     pub(super) bootstrap: &'a str,
 }
 
@@ -80,6 +85,7 @@ impl Default for Setup<'_> {
                 ..ClientLimits::default()
             },
             shared: 8 << 20,
+            memory_limit: None,
             bootstrap: "10.0.0.1:9092",
         }
     }
@@ -108,7 +114,11 @@ impl World {
         ];
         let pairs = given.iter().chain(setup.client).copied();
         let config = ClientConfig::from_properties(Properties::new(pairs)).unwrap();
-        let pool = pool(setup.shared);
+        let memory = Memory::Map { prefault: false };
+        let pool = match setup.memory_limit {
+            Some(limit) => BufferPool::for_network(limit, memory).unwrap(),
+            None => pool(setup.shared),
+        };
         let log = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&log);
         let logger = Logger::new(
@@ -135,6 +145,7 @@ impl World {
             eager: false,
             latency: Duration::ZERO,
             parked: Vec::new(),
+            turns: 0,
             unread: Vec::new(),
         }
     }
@@ -148,22 +159,7 @@ impl World {
     pub(super) fn run(&mut self) {
         for round in 0.. {
             assert!(round < 1000, "it never comes to rest: {:?}", self.log.lock());
-            let mut moved = false;
-            while let Some((conn, notice)) = self.net.notices.pop_front() {
-                self.client.on_notice(&mut self.net, conn, notice, self.now);
-                moved = true;
-            }
-            moved |= self.client.wants_turn();
-            self.client.turn(&mut self.net, self.now);
-            moved |= self.serve();
-            moved |= self.accept();
-            moved |= self.serve_names();
-            while !self.keep_events
-                && let Some(event) = self.client.next_event()
-            {
-                self.events.push(event);
-                moved = true;
-            }
+            let moved = self.step();
             if !moved && !self.client.wants_turn() && self.net.notices.is_empty() {
                 break;
             }
@@ -174,6 +170,28 @@ impl World {
             "at rest there is nothing left to do: {next:?} at {:?}",
             self.now.at
         );
+    }
+
+    /// One round: news to the client, a turn of it, requests to the brokers; says whether anything moved.
+    pub(super) fn step(&mut self) -> bool {
+        let mut moved = self.net.deliver_starved();
+        while let Some((conn, notice)) = self.net.notices.pop_front() {
+            self.client.on_notice(&mut self.net, conn, notice, self.now);
+            moved = true;
+        }
+        moved |= self.client.wants_turn();
+        self.client.turn(&mut self.net, self.now);
+        self.turns += 1;
+        moved |= self.serve();
+        moved |= self.accept();
+        moved |= self.serve_names();
+        while !self.keep_events
+            && let Some(event) = self.client.next_event()
+        {
+            self.events.push(event);
+            moved = true;
+        }
+        moved
     }
 
     fn accept(&mut self) -> bool {
