@@ -50,7 +50,7 @@ LIBDIR ?= $(PREFIX)/lib
 # The header of each minor version is kept, for programs of the past.
 ABI := ffi-tests/abi/$(shell sed -n 's/^version = "\([0-9]*\.[0-9]*\).*/\1/p;/^version/q' Cargo.toml)
 
-.PHONY: demo test examples examples-loops embed interop limit choices dist install header fuzz clean tools lib
+.PHONY: demo test examples examples-loops embed interop limit choices dist install header fuzz clean tools tools-loops lib
 
 demo: examples
 	$(BUILD)/pipeline
@@ -65,7 +65,7 @@ $(BUILD)/%: examples/c/%.c examples/c/program.h include/kloop.h lib
 	@mkdir -p $(BUILD)
 	$(CC) $(STRICT) $(CFLAGS) $< $(LIB) $(LIBS) -o $@
 
-examples-loops: $(foreach loop,uv ev asio,$(ROLES:%=$(BUILD)/loops/$(loop)_%)) $(BUILD)/raii
+examples-loops: tools-loops $(foreach loop,uv ev asio,$(ROLES:%=$(BUILD)/loops/$(loop)_%)) $(BUILD)/raii
 
 $(BUILD)/loops/uv_%: examples/loops/uv_%.c include/kloop.h $(ADAPTERS) lib
 	@mkdir -p $(@D)
@@ -90,6 +90,13 @@ lib: tools
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "kloop needs Rust 1.95 or newer: install rustup, then 'rustup update stable'"; exit 1; }
 	@command -v $(CC) >/dev/null || { echo "kloop needs a C compiler: 'apt-get install gcc', or set CC"; exit 1; }
+
+# Asked first, as the library takes a minute. CFLAGS may say where the headers are.
+tools-loops: tools
+	@command -v $(CXX) >/dev/null || { echo "make examples-loops needs a C++ compiler: 'apt-get install g++', or set CXX"; exit 1; }
+	@missing=; has() { echo "#include <$$1>" | $(CXX) $(CFLAGS) -E -x c++ - >/dev/null 2>&1 || missing="$$missing $$2"; }; \
+	has uv.h libuv1-dev; has ev.h libev-dev; has asio.hpp libasio-dev; \
+	[ -z "$$missing" ] || { echo "make examples-loops needs the loops: 'apt-get install$$missing'"; exit 1; }
 
 test: tools
 	.ci/test

@@ -102,7 +102,8 @@ fn crates() -> Vec<String> {
     found
 }
 
-/// The `name = value` lines of Cargo.toml behind this heading.
+/// The `name = value` lines of Cargo.toml behind this heading. Of lists it reads one-line
+/// `name = [...]` entries only.
 fn section<'a>(manifest: &'a str, heading: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let lines = manifest.lines().skip_while(move |line| *line != heading).skip(1);
     let lines = lines.take_while(|line| !line.starts_with('['));

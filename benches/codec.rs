@@ -1,4 +1,4 @@
-//! The codec: headers, hot messages and record batches, each beside the kafka-protocol crate on the
+//! Encoding and decoding: headers, hot messages and record batches, each beside the kafka-protocol crate on the
 //! same bytes in the same run where it can do the same.
 
 #![allow(missing_docs, reason = "criterion's macros")]

@@ -1,16 +1,19 @@
 //! Inflating a batch by each codec, beside copying one that is not compressed: what a consumer pays for
 //! compressed batches, and a broker for looking into them.
 
-#[path = "../src/protocol/records/inflate/encoders.rs"]
-#[allow(dead_code, reason = "only some of it is used here")]
+#[path = "../src/protocol/records/compression/encoders.rs"]
 mod encoders;
+#[path = "../src/protocol/records/test_batches.rs"]
+#[allow(dead_code, reason = "only some of it is used here")]
+mod test_batches;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use encoders::{CODECS, compressed_batch};
+use encoders::CODECS;
 use kloop::protocol;
 use kloop::protocol::records::{BatchBuilder, BatchView, Inflater, Seal, no_headers};
 use std::fmt::Write;
 use std::hint::black_box;
+use test_batches::compressed_batch;
 
 /// A batch of `count` records of about 100 bytes that look like a log's lines.
 fn batch(count: usize) -> Vec<u8> {

@@ -105,12 +105,15 @@ def codecs_in(address, topic):
         code, end, aborted = struct.unpack_from(">hq8xi", answer, 4)
         if code != 0:
             raise Failure(f"a Fetch of {topic} is refused with error {code}")
-        batches = answer[26 + 16 * max(aborted, 0) + 4 :]
+        batches, began = answer[26 + 16 * max(aborted, 0) + 4 :], offset
         while len(batches) >= 61:
             base, length = struct.unpack_from(">qi", batches)
             attributes, delta = struct.unpack_from(">hi", batches, 21)
             seen.add(names[attributes & 7])
             offset, batches = base + delta + 1, batches[12 + length :]
+        # The same question would be answered the same for ever.
+        if offset == began and offset < end:
+            raise Failure(f"a Fetch of {topic} at {offset} of {end} has no whole batch")
     return seen
 
 

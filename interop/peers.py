@@ -21,6 +21,8 @@ class Program:
     can_stamp = True  # gives records a timestamp of its caller's
     can_spread = False  # has the command `spread`
     can_compress = True
+    # librdkafka compresses with lz4 only where it finds the group coordinator's API.
+    skips_lz4_without_coordinator = False
 
     def __init__(self, name, args):
         self.name, self.args = name, args
@@ -181,6 +183,7 @@ class Kcat(Program):
 
     can_administer = False
     can_stamp = False
+    skips_lz4_without_coordinator = True
     KEY_END, RECORD_END = b"\x1e\x1f\x1d", b"\x1d\x1c\x1e\x1f"  # in no record of the matrix
 
     def __init__(self):
@@ -281,6 +284,12 @@ class Examples:
         return cell.run(args).split(b"\n")[:-1]
 
 
+class Confluent(Program):
+    """confluent-kafka, which is librdkafka for Python."""
+
+    skips_lz4_without_coordinator = True
+
+
 class Franz(Program):
     """franz-go: the one that fills a request with the batches of many partitions, up to 100 MB."""
 
@@ -297,7 +306,7 @@ def all_peers():
     python = os.path.join(INTEROP, "venv", "bin", "python")
     peers = [
         Kcat(),
-        Program("confluent-kafka", [python, os.path.join(HERE, "peer_confluent.py")]),
+        Confluent("confluent-kafka", [python, os.path.join(HERE, "peer_confluent.py")]),
         Program("kafka-python", [python, os.path.join(HERE, "peer_kafka_python.py")]),
         Java(),
         Franz("franz-go", [os.path.join(INTEROP, "franz")]),

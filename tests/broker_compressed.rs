@@ -5,20 +5,23 @@
 
 mod broker_support;
 mod counting;
-#[path = "../src/protocol/records/inflate/encoders.rs"]
-#[allow(dead_code, reason = "not every test uses all of it")]
+#[path = "../src/protocol/records/compression/encoders.rs"]
 mod encoders;
+#[path = "../src/protocol/records/test_batches.rs"]
+#[allow(dead_code, reason = "not every test uses all of it")]
+mod test_batches;
 
 use broker_support::*;
-use encoders::{CODECS, compressed, compressed_batch, keyed, with_records};
+use encoders::{CODECS, compressed};
 use kloop::broker::{BrokerConfig, BrokerLimits, Reactor, ReactorConfig};
 use kloop::logging::Logger;
 use kloop::protocol::messages::*;
-// `protocol` by itself for encoders.rs, which names what it uses from the root of its crate.
+// `protocol` by itself for the two files above, which name what they use from the root of their crate.
 use kloop::protocol::{self, ApiKey, Array, ArrayWriter, Message};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+use test_batches::{compressed_batch, keyed, with_records};
 
 /// Asks, and reads the answer's body into `room`, which is larger than any.
 fn ask<'r>(peer: &mut TcpStream, request: &[u8], room: &'r mut [u8]) -> &'r [u8] {

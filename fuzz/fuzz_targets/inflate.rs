@@ -4,4 +4,4 @@
 
 // The function exists only where the fuzzer builds; a plain `cargo check` passes without it.
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kloop::protocol::fuzz_inflate::fuzz_inflate(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kloop::protocol::fuzz::fuzz_inflate(bytes));

@@ -32,13 +32,12 @@ mod fields;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-#[doc(hidden)]
-#[cfg(any(test, fuzzing))]
-pub mod fuzz_inflate;
 pub mod header;
 pub mod messages;
 pub mod reader;
 pub mod records;
+#[cfg(test)]
+mod rng;
 pub mod varint;
 pub mod writer;
 

@@ -2,9 +2,8 @@
 //! codecs that this build lacks are refused where it has to.
 
 use super::*;
-use crate::protocol::records::encoders::{
-    CODECS, compressed, compressed_batch, counting, keyed, with_records,
-};
+use crate::protocol::records::encoders::{CODECS, compressed};
+use crate::protocol::records::test_batches::{compressed_batch, counting, keyed, with_records};
 use crate::protocol::records::{Compression, batch as at};
 
 /// A topic that is compacted and one that is not.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::protocol::ArrayWriter;
-use crate::protocol::records::encoders::{CODECS, compressed_batch, keyed, with_records};
+use crate::protocol::records::encoders::CODECS;
+use crate::protocol::records::test_batches::{compressed_batch, keyed, with_records};
 use crate::protocol::records::{BatchView, Compression};
 
 /// Asks for one offset in each of the partitions; error, timestamp, offset, epoch.

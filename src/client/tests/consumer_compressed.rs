@@ -5,7 +5,8 @@ use super::world::{MS, Setup, World};
 use crate::client::{ClientEvent, RecordCursor};
 use crate::error::Error;
 use crate::net::pool::Priority;
-use crate::protocol::records::encoders::{CODECS, compressed, compressed_batch, with_records};
+use crate::protocol::records::encoders::{CODECS, compressed};
+use crate::protocol::records::test_batches::{compressed_batch, with_records};
 use crate::protocol::records::{Attributes, BatchView, Compression};
 
 /// Ten records in three batches at offset 0, and one batch that is not compressed behind them.

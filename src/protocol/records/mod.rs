@@ -29,9 +29,11 @@
 pub mod attributes;
 pub mod batch;
 pub mod builder;
+mod compression;
 pub mod crc32c;
-pub mod inflate;
 pub mod record;
+#[cfg(test)]
+pub(crate) mod test_batches;
 #[cfg(test)]
 mod tests;
 
@@ -41,8 +43,8 @@ pub use batch::{
     set_partition_leader_epoch,
 };
 pub use builder::{BatchBuilder, Seal};
-pub use crc32c::{Crc32c, crc32c};
 #[cfg(test)]
-pub(crate) use inflate::encoders;
-pub use inflate::{InflateError, Inflater, expected_len};
+pub(crate) use compression::encoders;
+pub use compression::{InflateError, Inflater, expected_len};
+pub use crc32c::{Crc32c, crc32c};
 pub use record::{ControlType, HeaderRef, Headers, Record, Records, no_headers};

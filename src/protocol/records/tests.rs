@@ -308,6 +308,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of random cases")]
     fn what_was_appended_is_read(records in prop::collection::vec(record(), 1..30)) {
         let bytes = build(&records, &SEAL);
         let batch = BatchView::parse(&bytes).unwrap();
@@ -331,6 +332,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of random cases")]
     fn the_oracle_agrees(records in prop::collection::vec(record(), 1..20)) {
         let records = tame(records);
         let expected = to_oracle(&records);
@@ -347,6 +349,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of random cases")]
     fn damage_never_panics(
         records in prop::collection::vec(record(), 1..4),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -5,16 +5,22 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use super::api_key::ApiKey;
-use super::declare::Message;
-use super::header::{RequestHeader, ResponseHeader};
-use super::messages::*;
-use super::reader::Reader;
-use super::records::{
+mod inflate;
+#[cfg(test)]
+mod tests;
+
+pub use inflate::fuzz_inflate;
+
+use crate::protocol::api_key::ApiKey;
+use crate::protocol::declare::Message;
+use crate::protocol::header::{RequestHeader, ResponseHeader};
+use crate::protocol::messages::*;
+use crate::protocol::reader::Reader;
+use crate::protocol::records::{
     BatchBuilder, BatchView, Batches, Record, Records, Seal, batch, set_base_offset,
     set_log_append_time, set_partition_leader_epoch,
 };
-use super::writer::{Cut, Writer};
+use crate::protocol::writer::{Cut, Writer};
 
 /// Reads `bytes` as a request's header, and as headers of answers.
 pub fn fuzz_header(bytes: &[u8]) {
@@ -153,7 +159,7 @@ fn edit(batch: &BatchView<'_>) {
 }
 
 /// Walks the batches in `bytes`.
-pub(super) fn walk(bytes: &[u8]) {
+fn walk(bytes: &[u8]) {
     let mut batches = Batches::new(bytes);
     let mut walked = 0;
     for batch in batches.by_ref().flatten() {
@@ -174,7 +180,7 @@ pub(super) fn walk(bytes: &[u8]) {
 }
 
 /// Puts a header before `records`, which nobody finds by trying; the first byte is their count.
-pub(super) fn framed(bytes: &[u8]) -> Vec<u8> {
+fn framed(bytes: &[u8]) -> Vec<u8> {
     let (count, records) = bytes.split_first().unwrap_or((&0, &[]));
     let mut out = vec![0; batch::HEADER_LEN];
     out[batch::BATCH_LENGTH_AT..][..4]
@@ -197,7 +203,3 @@ pub fn fuzz_record_batch(bytes: &[u8]) {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "fuzz_tests.rs"]
-mod tests;

@@ -5,6 +5,7 @@
 
 use super::batches::{assert_same, built};
 use super::*;
+use crate::protocol::records::BatchView;
 
 const CAPTURED: &[(&str, Compression, &str)] = &[
     (

@@ -2,25 +2,11 @@
 
 use super::*;
 use crate::protocol::declare::{Array, ArrayWriter};
-use crate::protocol::fuzz_inflate::fuzz_inflate;
-use crate::protocol::records::no_headers;
-use std::io::Write;
-
-/// xorshift64*: the same inputs in every run.
-struct Rng(u64);
+use crate::protocol::records::encoders::{CODECS, compressed};
+use crate::protocol::records::{Compression, no_headers};
+use crate::protocol::rng::Rng;
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 11) as usize % n
-    }
-
     /// Bytes of which many are small, as lengths are.
     fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most))
@@ -150,23 +136,11 @@ fn responses() -> Vec<Vec<u8>> {
 /// The records of a batch as each codec has them, with the bytes that pick codec, room and count.
 fn streams() -> Vec<Vec<u8>> {
     let records = &batch()[batch::HEADER_LEN..];
-    let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::new(6));
-    gzip.write_all(records).unwrap();
-    let mut lz4 = lz4_flex::frame::FrameEncoder::new(vec![]);
-    lz4.write_all(records).unwrap();
-    let packed = [
-        (0, gzip.finish().unwrap()),
-        (2, lz4.finish().unwrap()),
-        #[cfg(feature = "snappy")]
-        (1, snap::raw::Encoder::new().compress_vec(records).unwrap()),
-        #[cfg(feature = "zstd")]
-        (3, {
-            let mut out = vec![0; 500];
-            let len = zstd_safe::compress(&mut out[..], records, 3).unwrap();
-            out.truncate(len);
-            out
-        }),
-    ];
+    // One that is no stream, as a build may have no codec.
+    let mut packed = vec![(0, b"no stream".to_vec())];
+    for codec in CODECS {
+        packed.push((*codec as u8 - Compression::Gzip as u8, compressed(*codec, records)));
+    }
     let room = [129, records.len() as u8].into_iter();
     let with =
         |room: u8| packed.iter().map(move |(codec, p)| [&[*codec, room, 2], &p[..]].concat());

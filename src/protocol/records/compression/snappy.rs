@@ -1,7 +1,7 @@
 //! Snappy: a bare block, or blocks in the framing of snappy-java: a magic, two versions, and then
 //! each block behind its length.
 
-use super::{InflateError, bad};
+use super::inflater::{InflateError, bad};
 use snap::raw::{Decoder, decompress_len};
 
 /// What snappy-java's framing begins with. No bare block does: it would announce what cannot be in

@@ -1,8 +1,10 @@
 //! Whole batches: inflated, they are what they would have been without compression.
 
 use super::*;
+use crate::protocol::records::batch::HEADER_LEN;
 use crate::protocol::records::{
-    Attributes, BatchBuilder, RecordsError, Seal, TimestampType, no_headers, set_log_append_time,
+    Attributes, BatchBuilder, BatchView, RecordsError, Seal, TimestampType, no_headers,
+    set_log_append_time,
 };
 
 /// A batch of values with the key "k", as nobody compressed it, and its builder.

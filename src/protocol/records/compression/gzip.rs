@@ -1,6 +1,6 @@
 //! Gzip: members of a header, a deflate stream, a CRC-32 and a length (RFC 1952).
 
-use super::{InflateError, bad};
+use super::inflater::{InflateError, bad};
 use zlib_rs::{Inflate, InflateFlush, Status, crc32::crc32};
 
 /// The flags of a header: what follows its fixed part.

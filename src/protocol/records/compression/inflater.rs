@@ -1,41 +1,19 @@
-//! Inflate: the records of a compressed batch, into memory that the caller owns.
-//!
-//! One [`Inflater`] per thread: what the codecs need besides is taken when it is made, and inflating
-//! allocates nothing. A batch is inflated in one go, into a slice that is the limit: however much a
-//! peer packed into few bytes, nothing is written behind it, and the work is linear in the bytes that
-//! went in and came out.
-//!
-//! | codec | what is read |
-//! |---|---|
-//! | gzip | members one behind the other, each with its CRC-32 and length (RFC 1952) |
-//! | snappy | a bare block, or blocks in the framing of snappy-java, which Java and librdkafka write |
-//! | lz4 | frames with independent or linked blocks, all checksums checked where there are some |
-//! | zstd | frames without dictionaries (RFC 8878) |
-//!
-//! Each codec is a cargo feature; without it its batches are [`InflateError::Unsupported`].
-//!
-//! Absent: compressing, dictionaries, inflating a batch piece by piece, and the older framing of lz4
-//! with a wrong header checksum, which only the message formats before batches v2 had.
+//! The inflater: one call for all codecs, and one that makes an uncompressed batch.
 
-#[cfg(test)]
-pub(crate) mod encoders;
 #[cfg(feature = "gzip")]
-mod gzip;
+use super::gzip;
 #[cfg(feature = "lz4")]
-mod lz4;
+use super::lz4;
 #[cfg(feature = "snappy")]
-mod snappy;
-// Of these Miri runs what .ci/miri picks: it has no C, and megabytes take it too long.
-#[cfg(test)]
-mod tests;
+use super::snappy;
 #[cfg(feature = "zstd")]
-mod zstd;
-
-use super::attributes::Compression;
-use super::batch::{ATTRIBUTES_AT, BATCH_LENGTH_AT, BatchView, HEADER_LEN, LENGTH_OVERHEAD};
-use super::batch::{put, seal_crc};
+use super::zstd;
 use crate::error::Error;
 use crate::protocol::reader::Malformed;
+use crate::protocol::records::attributes::Compression;
+use crate::protocol::records::batch::{
+    ATTRIBUTES_AT, BATCH_LENGTH_AT, BatchView, HEADER_LEN, LENGTH_OVERHEAD, put, seal_crc,
+};
 
 /// Why records were not inflated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +28,7 @@ pub enum InflateError {
 
 /// A check of a codec that failed.
 #[cfg(any(feature = "gzip", feature = "snappy", feature = "lz4", feature = "zstd"))]
-fn bad<T>(why: &'static str) -> Result<T, InflateError> {
+pub(super) fn bad<T>(why: &'static str) -> Result<T, InflateError> {
     Err(InflateError::Malformed(Malformed(why)))
 }
 
@@ -139,28 +117,3 @@ impl core::fmt::Debug for Inflater {
         f.debug_struct("Inflater").finish_non_exhaustive()
     }
 }
-
-/// How many bytes of room to offer first for these bytes: what they announce, if that can be, or
-/// four times their length. Never to be relied on: gzip announces its last member only, zstd its first
-/// frame, and a liar anything up to what its codec can reach.
-pub fn expected_len(codec: Compression, from: &[u8]) -> usize {
-    let (announced, ratio) = match codec {
-        Compression::None => (Some(from.len()), 1),
-        #[cfg(feature = "gzip")]
-        Compression::Gzip => (gzip::announced(from), 1032),
-        #[cfg(feature = "snappy")]
-        Compression::Snappy => (snappy::announced(from), snappy::RATIO),
-        #[cfg(feature = "lz4")]
-        Compression::Lz4 => (lz4::announced(from), 255),
-        // A block of one byte repeated stands in four bytes.
-        #[cfg(feature = "zstd")]
-        Compression::Zstd => (zstd::announced(from), (128 << 10) / 4),
-        #[allow(unreachable_patterns, reason = "reached where a codec is not built")]
-        _ => (None, 1),
-    };
-    let most = from.len().saturating_mul(ratio);
-    announced.map_or(from.len().saturating_mul(GUESS), |len| len.min(most))
-}
-
-/// How much longer records may be than their compressed bytes, where those do not tell.
-const GUESS: usize = 4;

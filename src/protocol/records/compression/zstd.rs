@@ -1,7 +1,7 @@
 //! Zstandard: frames by the reference implementation, each straight into the output, which is its
 //! window: however large a window a frame asks for, no memory is taken for it.
 
-use super::{InflateError, bad};
+use super::inflater::{InflateError, bad};
 use zstd_safe::{DCtx, get_frame_content_size};
 
 /// The library's number for an output that is too small. A code is the number, negated.

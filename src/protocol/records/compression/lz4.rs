@@ -1,6 +1,6 @@
 //! LZ4: frames of blocks, each up to 4 MiB, independent of each other or linked to the 64 KiB before.
 
-use super::{InflateError, bad};
+use super::inflater::{InflateError, bad};
 use lz4_flex::block::{DecompressError, decompress_into_with_dict};
 use xxhash_rust::xxh32::xxh32;
 
