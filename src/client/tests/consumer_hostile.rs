@@ -123,12 +123,12 @@ fn aborted_transactions_find_memory_in_the_smallest_pool() {
 #[test]
 fn a_turn_ends_at_what_was_inflated_in_vain() {
     for &codec in CODECS {
-        for (len, count) in [(7 << 20, i32::MAX), (9 << 20, 1)] {
+        for (len, count) in [(3 << 20, i32::MAX), (5 << 20, 1)] {
             let bomb = with_records(codec, &batch(0, &["0"]), &compressed(codec, &vec![0; len]));
-            let (mut world, topic) = holding(32 << 20, 8, &[counting(count, bomb)]);
+            let (mut world, topic) = holding(16 << 20, 4, &[counting(count, bomb)]);
             let consumer = world.consumer(&[]);
             world.keep_events = true;
-            let all: Vec<_> = (0..8).map(|partition| (topic, partition, 0)).collect();
+            let all: Vec<_> = (0..4).map(|partition| (topic, partition, 0)).collect();
             world.client.assign(consumer, &all).unwrap();
             let mut told = 0;
             for _ in 0..2000 {
@@ -140,14 +140,11 @@ fn a_turn_ends_at_what_was_inflated_in_vain() {
                 }
                 assert!(now <= world.turns - turns, "{codec:?}: {now} in a turn");
                 told += now;
-                if told == 8 {
+                if told == 4 {
                     break;
                 }
-                if !world.client.wants_turn() {
-                    world.advance(MS);
-                }
             }
-            assert_eq!(told, 8, "{codec:?}");
+            assert_eq!(told, 4, "{codec:?}");
         }
     }
 }
@@ -155,14 +152,14 @@ fn a_turn_ends_at_what_was_inflated_in_vain() {
 /// A host that keeps its memory for a minute is left alone meanwhile.
 #[test]
 fn who_waits_for_memory_is_at_rest() {
+    let Some(&codec) = CODECS.last() else { return };
     for partitions in [1usize, 8] {
         let text = "x".repeat(50_000);
-        let packed = compressed_batch(CODECS[0], &batch(0, &[text.as_str(); 4]));
+        let packed = compressed_batch(codec, &batch(0, &[text.as_str(); 4]));
         let (mut world, topic) = holding(3 << 20, partitions, &[packed]);
         let consumer = world.consumer(&[]);
         let pool = world.client.pool.clone();
-        let held: Vec<_> =
-            core::iter::from_fn(|| pool.lease(1 << 20, Priority::Data)).collect();
+        let held: Vec<_> = core::iter::from_fn(|| pool.lease(1 << 20, Priority::Data)).collect();
         let all: Vec<_> = (0..partitions as i32).map(|part| (topic, part, 0)).collect();
         world.client.assign(consumer, &all).unwrap();
         world.advance(1000 * MS);
@@ -189,16 +186,16 @@ fn who_waits_for_memory_is_at_rest() {
 /// time gets on.
 #[test]
 fn answers_of_many_nodes_get_on_in_the_smallest_pool() {
+    let Some(&codec) = CODECS.last() else { return };
     let names = ["10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092", "10.0.0.4:9092"];
     let brokers: Vec<_> = (0..4).map(|i| (i as i32 + 1, names[i])).collect();
-    let setup =
-        Setup { memory_limit: Some(3 << 20), brokers: &brokers, ..Setup::default() };
+    let setup = Setup { memory_limit: Some(3 << 20), brokers: &brokers, ..Setup::default() };
     let mut world = World::with(setup);
     world.cluster.add_topic("t", &[1, 2, 3, 4]);
     let text = noise(600_000);
     for partition in 0..4 {
         for offset in 0..20 {
-            let packed = compressed_batch(CODECS[0], &batch(offset, &[text.as_str()]));
+            let packed = compressed_batch(codec, &batch(offset, &[text.as_str()]));
             world.cluster.part("t", partition).put(packed);
         }
     }

@@ -8,6 +8,7 @@ mod consumer;
 mod consumer_compressed;
 mod consumer_errors;
 mod consumer_hostile;
+mod consumer_storm;
 mod damage;
 mod faults;
 mod idempotence;

@@ -23,6 +23,7 @@ const NAMED: Setup<'static> = Setup {
         max_requests: 4,
     },
     shared: 8 << 20,
+    memory_limit: None,
     bootstrap: "kafka.test:9092",
 };
 

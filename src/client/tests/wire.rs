@@ -123,10 +123,13 @@ impl Wire {
         for (id, frame) in core::mem::take(&mut self.starved) {
             let Some(_) = self.channel(id) else { continue };
             let n = frame.len();
+            if n > self.pool.largest() {
+                self.end(id, CloseReason::TooLarge(n));
+                continue;
+            }
             let sizes = [n, n.max(16 << 10), n.max(32 << 10), n.max(1 << 20), self.pool.largest()];
             let lease = |size: &usize| self.pool.lease(*size, Priority::Data);
-            let lease =
-                if stuck.contains(&id) { None } else { sizes.iter().find_map(lease) };
+            let lease = if stuck.contains(&id) { None } else { sizes.iter().find_map(lease) };
             let Some(mut lease) = lease else {
                 stuck.insert(id);
                 self.starved.push_back((id, frame));
