@@ -3,8 +3,8 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::BrokerStats;
+use super::batch_reader::INFLATE_MAX;
 use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES, has_api};
-use super::inflating::INFLATE_MAX;
 use super::log::producer_state::Producers;
 use super::log::{Fresh, LogMemory, MIN_LOG_BLOCK, block_size_for};
 use super::partition::Partition;
@@ -176,7 +176,7 @@ impl Core {
     }
 
     /// Bytes that a batch may inflate to.
-    pub(crate) fn inflates_to(&self) -> usize {
+    pub(crate) fn inflate_max(&self) -> usize {
         self.memory.pool().largest().min(self.settings.topic.max_message_bytes.max(INFLATE_MAX))
     }
 

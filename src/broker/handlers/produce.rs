@@ -7,8 +7,8 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
+use crate::broker::batch_reader::{BatchReader, Unreadable};
 use crate::broker::core::{Core, count};
-use crate::broker::inflating::{Inflating, Unreadable};
 use crate::broker::partition::{Append, Partition};
 use crate::broker::request::{Done, Outcome, Request, Stop, WaitFor};
 use crate::broker::scratch::{Appended, Part, Scratch};
@@ -62,7 +62,7 @@ pub(super) fn handle(
         answer.reserve(response(&body.topic_data, parts, |r| r.encoded_len(request.version())))?;
     }
     let valid = matches!(body.acks, -1..=1);
-    scratch.inflating.begin();
+    scratch.batch_reader.begin_request();
     let mut place = parts.iter_mut();
     for topic in body.topic_data {
         let found = core.topics.by_name(topic.name);
@@ -71,7 +71,7 @@ pub(super) fn handle(
                 _ if !valid => refused(ErrorCode::INVALID_REQUIRED_ACKS),
                 Some(found) => {
                     let data = Data { core, topic: found, index: data.index, bytes: data.records };
-                    match data.append(request, &mut scratch.appended, &mut scratch.inflating) {
+                    match data.append(request, &mut scratch.appended, &mut scratch.batch_reader) {
                         Some(part) => part,
                         None if asked == 1 && may_wait => return park,
                         None => refused(ErrorCode::REQUEST_TIMED_OUT),
@@ -109,7 +109,7 @@ impl Data<'_> {
         &self,
         request: &Request<'_>,
         appended: &mut Appended,
-        inflating: &mut Inflating,
+        batch_reader: &mut BatchReader,
     ) -> Option<Part> {
         let Some(partition) = self.topic.partition(self.index) else {
             return Some(refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
@@ -125,7 +125,7 @@ impl Data<'_> {
         {
             return None;
         }
-        if let Err(part) = check_records(&batch, self.topic, inflating) {
+        if let Err(part) = check_records(&batch, self.topic, batch_reader) {
             return Some(part);
         }
         let stamp = self.topic.config.log_append_time.then_some(request.now.wall_ms);
@@ -243,13 +243,13 @@ fn check_times(batch: &BatchView<'_>, topic: &Topic, now: Moment) -> Result<(), 
 fn check_records(
     batch: &BatchView<'_>,
     topic: &Topic,
-    inflating: &mut Inflating,
+    batch_reader: &mut BatchReader,
 ) -> Result<(), Part> {
     let compact = topic.config.compact;
     if !compact && batch.attributes().is_compressed() {
         return Ok(());
     }
-    let bytes = inflating.records(batch).map_err(unreadable)?;
+    let bytes = batch_reader.records(batch).map_err(unreadable)?;
     let records = Records::new(bytes, batch.count()).map_err(|Malformed(why)| invalid(why))?;
     for (record, i) in records.zip(0..) {
         let record = record.map_err(|Malformed(why)| invalid(why))?;

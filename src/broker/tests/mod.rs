@@ -61,6 +61,7 @@ impl Rig {
 
     /// One turn: all notices, then what waits, then the sockets. Says how many frames left.
     fn turn(&mut self) -> usize {
+        self.net.charged = 0;
         while let Some((conn, notice)) = self.net.notice() {
             self.broker.on_notice(&mut self.net, conn, notice, self.now);
         }

@@ -170,6 +170,8 @@ impl Selectable for Wire {
         self.channel(conn)?.inbox.pop_front()
     }
 
+    fn charge(&mut self, _: usize) {}
+
     fn mute(&mut self, _: ConnId) {}
 
     fn unmute(&mut self, _: ConnId) {}
