@@ -130,8 +130,8 @@ impl Core {
                 log_append_time: config.log_append_time,
                 max_message_bytes: config.message_max_bytes,
                 compact: false,
-                before_max_ms: i64::MAX,
-                after_max_ms: i64::MAX,
+                before_max_ms: config.timestamp_before_max_ms,
+                after_max_ms: config.timestamp_after_max_ms,
             },
         };
         // A producer of a broker that was here before may still hold an id of its.

@@ -44,6 +44,7 @@ fn a_compacted_topic_wants_keys() {
                 assert_eq!(parts[0].error, ErrorCode::INVALID_RECORD, "{codec:?}");
                 assert_eq!(parts[0].record_errors, [at as i32]);
                 assert!(parts[0].message.as_ref().unwrap().contains("key"));
+                assert_eq!(parts[0].record_message, parts[0].message);
                 assert!(parts[1].error.is_ok());
             }
             // Two of them: the first.
@@ -54,6 +55,27 @@ fn a_compacted_topic_wants_keys() {
             assert!(rig.produce(conn, "t", 0, &bad).error.is_ok());
         }
         assert_eq!(rig.fetch(conn, "c", 1, 0).high_watermark, 60);
+    }
+}
+
+/// P17: where the records are looked at, their times count; elsewhere what the header says.
+#[test]
+fn times_in_compressed_batches() {
+    for codec in CODECS {
+        let (mut rig, conn) = rig();
+        let now = rig.now.wall_ms;
+        let late = now + 3_600_001;
+        let mut batch = keyed(late, &[]);
+        let honest = compressed_batch(*codec, &batch);
+        assert_eq!(rig.produce(conn, "t", 0, &honest).error, ErrorCode::INVALID_TIMESTAMP);
+        assert_eq!(rig.produce(conn, "c", 0, &honest).record_errors, [0]);
+        // A header that lies about the newest of them.
+        batch = keyed(now + 3_600_000, &[]);
+        batch[at::MAX_TIMESTAMP_AT..][..8].copy_from_slice(&now.to_be_bytes());
+        let lies = compressed_batch(*codec, &counting(10, batch));
+        assert!(rig.produce(conn, "t", 0, &lies).error.is_ok());
+        let part = rig.produce(conn, "c", 0, &lies);
+        assert_eq!((part.error, part.record_errors), (ErrorCode::INVALID_TIMESTAMP, vec![1]));
     }
 }
 
