@@ -97,21 +97,23 @@ impl Dispatch {
     }
 
     /// Puts a request into the channel; gives it back if there is no room.
-    fn push(&mut self, request: Request) -> Result<(), Request> {
-        let Some(mailbox) = self.shared.mailboxes.get(self.processor) else { return Err(request) };
+    fn push(&mut self, request: Request) -> Option<Request> {
+        let Some(mailbox) = self.shared.mailboxes.get(self.processor) else { return Some(request) };
         if self.in_flight >= self.max_in_flight {
             self.refused = true;
-            return Err(request);
+            return Some(request);
         }
         if let Err(request) = self.shared.requests.push(request) {
             // Whoever takes one out after this looks at the flag; one taken out before this made
             // room for the second attempt.
             mailbox.wants_room.store(true, Ordering::SeqCst);
             self.refused = true;
-            self.shared.requests.push(request)?;
+            if let Err(request) = self.shared.requests.push(request) {
+                return Some(request);
+            }
         }
         self.in_flight += 1;
-        Ok(())
+        None
     }
 
     fn pop(&mut self) -> Option<Response> {
@@ -172,8 +174,8 @@ impl Broker {
         let local = dispatch.locals.get(conn.index()).copied().flatten();
         let request = Request { processor, conn, frame, send, arrived, hurry, seen, local };
         match dispatch.push(request) {
-            Ok(()) => self.connections.set(conn, State::Dispatched),
-            Err(request) => self.wait_for_room(net, conn, request.frame, arrived),
+            None => self.connections.set(conn, State::Dispatched),
+            Some(request) => self.wait_for_room(net, conn, request.frame, arrived),
         }
     }
 
