@@ -20,7 +20,7 @@ use kloop::protocol::messages::*;
 use kloop::protocol::{self, ApiKey, Array, ArrayWriter, Message};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use test_batches::{compressed_batch, keyed, with_records};
 
 /// Asks, and reads the answer's body into `room`, which is larger than any.
@@ -134,7 +134,10 @@ fn handler_threads_look_into_compressed_batches() {
         assert_eq!(produced(ask(peer, good, &mut room)), (0, None));
     }
     // As of a processor's last turn.
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let begun = now();
     while reactor.stats().connections < 4 {
+        assert!(now() - begun < Duration::from_secs(60), "{:?}", reactor.stats());
         std::thread::yield_now();
     }
     assert_eq!(reactor.stats().panics, 0);

@@ -1,6 +1,7 @@
 /* A Kafka broker on the memory log.
  *
- *   build/broker [--listen HOST:PORT] [--memory BYTES] [--set KEY=VALUE]... [--threads N]
+ *   build/broker [--listen HOST:PORT] [--advertise HOST:PORT] [--memory BYTES] [--set KEY=VALUE]...
+ *                [--threads N]
  *
  * Keys are Kafka's broker properties, README.md lists them; an unknown one is refused by name. Prints
  * `listening on HOST:PORT` once it takes connections (port 0 picks one). SIGTERM and SIGINT close it
@@ -12,8 +13,12 @@
 
 #define PROGRAM "broker"
 #define USAGE                                                                                   \
-  "usage: broker [--listen HOST:PORT] [--memory BYTES] [--set KEY=VALUE]... [--threads N]\n"    \
+  "usage: broker [--listen HOST:PORT] [--advertise HOST:PORT] [--memory BYTES]\n"              \
+  "              [--set KEY=VALUE]... [--threads N]\n"                                         \
   "  --listen HOST:PORT  127.0.0.1:9092 by default; port 0 picks one\n"                         \
+  "  --advertise HOST:PORT\n"                                                                   \
+  "                      what clients are told to connect to; the listening address, or\n"      \
+  "                      with 0.0.0.0 the one that each connected to, by default\n"             \
   "  --memory BYTES      of all logs together, 64 MiB by default\n"                             \
   "  --set KEY=VALUE     a property of the broker\n"                                            \
   "  --threads N         so many that read and write, and so many that handle, 1 to 63\n"
@@ -42,6 +47,8 @@ int main(int argc, char **argv) {
       help();
     } else if (is(argv[i], "--listen")) {
       bc.listen = value_of(argv, &i);
+    } else if (is(argv[i], "--advertise")) {
+      bc.advertised = value_of(argv, &i);
     } else if (is(argv[i], "--memory")) {
       add_prop(&props, "log.memory.bytes", value_of(argv, &i));
     } else if (is(argv[i], "--set")) {

@@ -7,6 +7,9 @@ use core::time::Duration;
 /// Kafka's default of `message.max.bytes`.
 pub const MESSAGE_MAX_BYTES: usize = 1_048_588;
 
+/// Kafka's default of `log.message.timestamp.after.max.ms`: an hour.
+pub const TIMESTAMP_AFTER_MAX_MS: i64 = 3_600_000;
+
 /// The largest request that any pool has a block for; what the pool of the broker's connections has
 /// ([`crate::net::pool::frame_max`]) bounds it as well.
 pub const REQUEST_MAX_BYTES: usize = MAX_BLOCK + MAX_BLOCK / 64;
@@ -33,6 +36,12 @@ pub struct BrokerConfig {
     /// Stamp batches with the broker's time instead of the producer's
     /// (`log.message.timestamp.type=LogAppendTime`); a topic's own setting goes first.
     pub log_append_time: bool,
+    /// How many milliseconds a timestamp may lie behind the broker's time
+    /// (`log.message.timestamp.before.max.ms`); a topic's own setting goes first.
+    pub timestamp_before_max_ms: i64,
+    /// How many milliseconds a timestamp may lie ahead of the broker's time
+    /// (`log.message.timestamp.after.max.ms`); a topic's own setting goes first.
+    pub timestamp_after_max_ms: i64,
     /// Bytes that all logs together may hold (`log.memory.bytes`, kloop's own). When they are used
     /// up the globally oldest block goes. Its largest block, but no more than 16 MiB, is mapped once
     /// more for each thread that runs handlers, to inflate compressed batches in.
@@ -74,6 +83,8 @@ impl Default for BrokerConfig {
             delete_topics: true,
             message_max_bytes: MESSAGE_MAX_BYTES,
             log_append_time: false,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: TIMESTAMP_AFTER_MAX_MS,
             log_memory: 64 << 20,
             retention_bytes: None,
             memory: Memory::Map { prefault: false },
@@ -115,6 +126,11 @@ impl BrokerConfig {
         c.message_max_bytes = p.number("message.max.bytes", message_max, 0..=most)? as usize;
         let types = ["CreateTime", "LogAppendTime"];
         c.log_append_time = p.choice("log.message.timestamp.type", 0, &types)? == 1;
+        let (before, after) = (c.timestamp_before_max_ms, c.timestamp_after_max_ms);
+        let most = 0..=i64::MAX;
+        c.timestamp_before_max_ms =
+            p.number("log.message.timestamp.before.max.ms", before, most.clone())?;
+        c.timestamp_after_max_ms = p.number("log.message.timestamp.after.max.ms", after, most)?;
         c.log_memory =
             p.number("log.memory.bytes", c.log_memory as i64, 1 << 21..=1 << 46)? as usize;
         let retention = p.number("log.retention.bytes", -1, -1..=i64::MAX)?;
@@ -212,6 +228,8 @@ mod tests {
             ("num.partitions", "0"),
             ("log.memory.bytes", "1000"),
             ("auto.create.topics.enable", "yes"),
+            ("log.message.timestamp.before.max.ms", "-1"),
+            ("log.message.timestamp.after.max.ms", "-1"),
             ("no.such.key", "1"),
         ] {
             assert_eq!(read(&[(key, value)]).unwrap_err().key, key);

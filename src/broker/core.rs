@@ -3,8 +3,8 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::BrokerStats;
+use super::batch_reader::INFLATE_MAX;
 use super::config::{BrokerConfig, BrokerLimits, REQUEST_MAX_BYTES, has_api};
-use super::inflating::INFLATE_MAX;
 use super::log::producer_state::Producers;
 use super::log::{Fresh, LogMemory, MIN_LOG_BLOCK, block_size_for};
 use super::partition::Partition;
@@ -130,8 +130,8 @@ impl Core {
                 log_append_time: config.log_append_time,
                 max_message_bytes: config.message_max_bytes,
                 compact: false,
-                before_max_ms: i64::MAX,
-                after_max_ms: i64::MAX,
+                before_max_ms: config.timestamp_before_max_ms,
+                after_max_ms: config.timestamp_after_max_ms,
             },
         };
         // A producer of a broker that was here before may still hold an id of its.
@@ -176,7 +176,7 @@ impl Core {
     }
 
     /// Bytes that a batch may inflate to.
-    pub(crate) fn inflates_to(&self) -> usize {
+    pub(crate) fn inflate_max(&self) -> usize {
         self.memory.pool().largest().min(self.settings.topic.max_message_bytes.max(INFLATE_MAX))
     }
 

@@ -47,12 +47,16 @@ pub(super) struct Dispatch {
     /// Drains of the board so far, and in which of them each partition was met last.
     drains: u64,
     drained_at: Box<[u64]>,
+    /// The address that each client connected to, by the index of its connection; asked for once, and
+    /// only if clients are told it.
+    locals: Box<[Option<SocketAddr>]>,
 }
 
 impl Dispatch {
     /// The side of the processor with this number.
     pub(super) fn new(shared: Arc<Shared>, processor: usize) -> Self {
         let partitions = shared.core.topics.max_partitions();
+        let connections = shared.processor_connections;
         Dispatch {
             max_in_flight: shared.processor_connections,
             shared,
@@ -61,6 +65,15 @@ impl Dispatch {
             refused: false,
             drains: 0,
             drained_at: (0..partitions).map(|_| 0).collect(),
+            locals: (0..connections).map(|_| None).collect(),
+        }
+    }
+
+    /// A connection was taken.
+    pub(super) fn note_local<N: Selectable>(&mut self, net: &N, conn: ConnId) {
+        let asked = self.shared.core.advertised().is_none();
+        if let Some(local) = self.locals.get_mut(conn.index()) {
+            *local = if asked { net.local(conn) } else { None };
         }
     }
 
@@ -84,21 +97,23 @@ impl Dispatch {
     }
 
     /// Puts a request into the channel; gives it back if there is no room.
-    fn push(&mut self, request: Request) -> Result<(), Request> {
-        let Some(mailbox) = self.shared.mailboxes.get(self.processor) else { return Err(request) };
+    fn push(&mut self, request: Request) -> Option<Request> {
+        let Some(mailbox) = self.shared.mailboxes.get(self.processor) else { return Some(request) };
         if self.in_flight >= self.max_in_flight {
             self.refused = true;
-            return Err(request);
+            return Some(request);
         }
         if let Err(request) = self.shared.requests.push(request) {
             // Whoever takes one out after this looks at the flag; one taken out before this made
             // room for the second attempt.
             mailbox.wants_room.store(true, Ordering::SeqCst);
             self.refused = true;
-            self.shared.requests.push(request)?;
+            if let Err(request) = self.shared.requests.push(request) {
+                return Some(request);
+            }
         }
         self.in_flight += 1;
-        Ok(())
+        None
     }
 
     fn pop(&mut self) -> Option<Response> {
@@ -156,10 +171,11 @@ impl Broker {
         };
         let Some(dispatch) = &mut self.dispatch else { return };
         let (processor, seen) = (dispatch.processor, dispatch.drains);
-        let request = Request { processor, conn, frame, send, arrived, hurry, seen };
+        let local = dispatch.locals.get(conn.index()).copied().flatten();
+        let request = Request { processor, conn, frame, send, arrived, hurry, seen, local };
         match dispatch.push(request) {
-            Ok(()) => self.connections.set(conn, State::Dispatched),
-            Err(request) => self.wait_for_room(net, conn, request.frame, arrived),
+            None => self.connections.set(conn, State::Dispatched),
+            Some(request) => self.wait_for_room(net, conn, request.frame, arrived),
         }
     }
 
@@ -367,6 +383,8 @@ pub(super) struct Prepared<'a> {
     pub(super) pool: &'a BufferPool,
     /// The room that there was no memory for.
     pub(super) wanted: usize,
+    /// The address that the client connected to.
+    pub(super) local: Option<SocketAddr>,
 }
 
 impl Begin for Prepared<'_> {
@@ -389,7 +407,6 @@ impl Begin for Prepared<'_> {
     }
 
     fn local(&self) -> Option<SocketAddr> {
-        // A reactor's address is always said.
-        None
+        self.local
     }
 }

@@ -40,11 +40,11 @@
 //! another of its rank: a Produce takes its partitions one after another, and memory is taken (which
 //! evicts from other partitions) with no partition locked.
 //!
-//! **Looking into batches** (`inflating`): whoever runs handlers (this broker, or each handler
+//! **Looking into batches** (`batch_reader`): whoever runs handlers (this broker, or each handler
 //! thread) has codecs (140 KB) and room to inflate one batch in, as large as the largest block of the
 //! log, but at most 16 MiB (or `message.max.bytes`, if that is more). It is mapped at creation and
 //! touched as it is used: a broker that never inflates has none of it resident, and one that inflated
-//! a large batch keeps the pages.
+//! a large batch keeps the pages. What a polled broker inflates counts against the bytes of its turn.
 //!
 //! **Retention** is that of memory: see `log`. **Bounds**: every table is taken at creation
 //! ([`BrokerLimits`]); creating a topic allocates its partitions, within the limits; nothing else
@@ -59,6 +59,7 @@
 //! sends what was to be LZ4 uncompressed.
 
 mod answer;
+mod batch_reader;
 pub mod config;
 mod connections;
 mod core;
@@ -69,7 +70,6 @@ mod events;
 mod handlers;
 mod host;
 mod host_answer;
-mod inflating;
 mod log;
 mod partition;
 mod random;

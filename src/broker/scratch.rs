@@ -2,8 +2,8 @@
 //! because handlers do not allocate.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
+use super::batch_reader::BatchReader;
 use super::core::Core;
-use super::inflating::Inflating;
 use super::topics::Topic;
 use crate::error::Error;
 use crate::net::{SendBuilder, SharedLease};
@@ -134,7 +134,7 @@ pub(crate) struct Scratch {
     /// Partitions met in one request.
     pub met: Met,
     /// Looks into compressed batches.
-    pub inflating: Inflating,
+    pub batch_reader: BatchReader,
 }
 
 /// Partitions that a request which parks waits for.
@@ -170,9 +170,9 @@ impl Scratch {
     /// # Errors
     /// [`Error::NoMemory`] for the room that batches are inflated in.
     pub(crate) fn new(core: &Core) -> Result<Self, Error> {
-        let inflating = Inflating::new(core.inflates_to(), core.settings.prefault)?;
+        let batch_reader = BatchReader::new(core.inflate_max(), core.settings.prefault)?;
         let (topics, partitions) = (core.topics.max_topics(), core.topics.max_partitions());
-        Ok(Scratch { inflating, ..Scratch::tables(topics, partitions) })
+        Ok(Scratch { batch_reader, ..Scratch::tables(topics, partitions) })
     }
 
     /// Tables for requests that name up to twice as many partitions as there can be, and up to
@@ -187,7 +187,7 @@ impl Scratch {
             watch: Watch { list: (0..parts).map(|_| 0).collect(), len: 0 },
             appended: Appended::new(max_partitions),
             met: Met { round: 0, last: (0..max_partitions).map(|_| 0).collect() },
-            inflating: Inflating::none(),
+            batch_reader: BatchReader::none(),
         }
     }
 

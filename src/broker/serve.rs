@@ -181,10 +181,13 @@ impl Broker {
         when: When,
     ) -> Option<Result<Ran, Stop>> {
         let (core, scratch) = (&*self.core, &mut self.scratch);
-        let mut to = To { net, conn };
+        let mut to = To { net: &mut *net, conn };
         // What a panic may leave half done: a partition, which knows it itself, and the working
         // tables, which every request writes anew.
-        match guarded(|| run(core, scratch, frame, when, &mut to)) {
+        let ran = guarded(|| run(core, scratch, frame, when, &mut to));
+        // A few bytes may have cost as much as the reading of many.
+        net.charge(self.scratch.batch_reader.take_inflated());
+        match ran {
             Ok(ran) => Some(ran),
             Err(caught) => {
                 self.counts.panics += 1;

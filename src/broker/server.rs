@@ -327,6 +327,9 @@ impl Broker {
             return;
         }
         self.counts.accepted += 1;
+        if let Some(dispatch) = &mut self.dispatch {
+            dispatch.note_local(net, conn);
+        }
         if self.tells_lives {
             self.events.opened(conn);
         }

@@ -49,7 +49,7 @@ static SETTINGS: &[(&str, &str, Form)] = &[
     ("flush.ms", "9223372036854775807", From(0)),
     ("max.compaction.lag.ms", "9223372036854775807", From(1)),
     ("max.message.bytes", "1048588", From(0)),
-    ("message.timestamp.after.max.ms", "9223372036854775807", From(0)),
+    ("message.timestamp.after.max.ms", "3600000", From(0)),
     ("message.timestamp.before.max.ms", "9223372036854775807", From(0)),
     ("message.timestamp.type", "CreateTime", OneOf(&["CreateTime", "LogAppendTime"])),
     ("min.cleanable.dirty.ratio", "0.5", Ratio),

@@ -93,7 +93,11 @@ impl Engine {
                 let port = if port == 0 { at.map_or(0, |at| at.port()) } else { port };
                 broker.set_advertised(host, port);
             }
-            (None, Some(at)) => broker.set_advertised(&advertised_host(at), at.port()),
+            (None, Some(at)) => {
+                if let Some(host) = advertised_host(at) {
+                    broker.set_advertised(&host, at.port());
+                }
+            }
             (None, None) => {}
         }
         if let Some(at) = address {

@@ -218,6 +218,11 @@ pub trait Selectable {
     /// budget is used up or memory is out: a [`Notice::Frames`] will follow when that changes.
     fn next_frame(&mut self, conn: ConnId) -> Option<SharedLease>;
 
+    /// Counts work that was not reading against the bytes of this turn, such as inflating what a
+    /// small frame brought. Once the bytes are gone by that, [`Selectable::next_frame`] gives nothing
+    /// more in this turn, not even what is at hand.
+    fn charge(&mut self, bytes: usize);
+
     /// Stops reading from a channel; its sends go on.
     fn mute(&mut self, conn: ConnId);
 
@@ -289,7 +294,7 @@ pub use send::SendBuilder;
 /// What one turn may do before it lets the host have its loop back.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnBudget {
-    /// Bytes read per turn.
+    /// Bytes read per turn; what is charged counts too ([`Selectable::charge`]).
     pub bytes: usize,
     /// Notices handed out per turn.
     pub notices: u32,

@@ -27,8 +27,8 @@ pub(super) fn handle(
     answer: &mut Answer<'_>,
 ) -> Outcome {
     let body: FetchRequest<'_> = request.decode()?;
-    // A session that goes on is one that was never given out.
-    if body.session_id != 0 && body.session_epoch > 0 {
+    // 0 asks for a session and -1 for none. All else goes on with one, and none was ever given out.
+    if !matches!(body.session_epoch, 0 | -1) {
         let error_code = ErrorCode::FETCH_SESSION_ID_NOT_FOUND.0;
         answer.message(&FetchResponse { error_code, ..Default::default() })?;
         return Ok(Done::Answered);

@@ -2,9 +2,9 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
+use crate::broker::batch_reader::BatchReader;
 use crate::broker::core::Core;
 use crate::broker::epoch;
-use crate::broker::inflating::Inflating;
 use crate::broker::log::{LEADER_EPOCH, first_since, newest_in};
 use crate::broker::partition::{Partition, Stopped};
 use crate::broker::request::{Done, Outcome, Request, Stop};
@@ -35,7 +35,7 @@ pub(super) fn handle(
         return Err(Stop::Close("more partitions asked for than the broker can have"));
     };
     scratch.met.begin();
-    scratch.inflating.begin();
+    scratch.batch_reader.begin_request();
     let mut twice = false;
     let mut place = parts.iter_mut();
     for topic in body.topics {
@@ -49,7 +49,7 @@ pub(super) fn handle(
                     error(ErrorCode::INVALID_REQUEST)
                 }
                 Some(partition) => {
-                    find(partition, &asked, request.version(), &mut scratch.inflating)
+                    find(partition, &asked, request.version(), &mut scratch.batch_reader)
                         .unwrap_or(error(ErrorCode::KAFKA_STORAGE_ERROR))
                 }
             };
@@ -102,7 +102,7 @@ fn find(
     partition: &Partition,
     asked: &ListOffsetsPartition,
     version: i16,
-    inflating: &mut Inflating,
+    batch_reader: &mut BatchReader,
 ) -> Result<Part, Stopped> {
     let refused = epoch::check(asked.current_leader_epoch);
     if !refused.is_ok() {
@@ -116,11 +116,11 @@ fn find(
         EARLIEST => return partition.read(|log| at(log.start_offset())),
         MAX_TIMESTAMP if version >= 7 => {
             let batch = partition.read(|log| log.newest_batch())?;
-            batch.and_then(|batch| newest_in(&batch, inflating))
+            batch.and_then(|batch| newest_in(&batch, batch_reader))
         }
         time if time >= 0 => {
             let batch = partition.read(|log| log.batch_since(time))?;
-            batch.and_then(|batch| first_since(&batch, time, inflating))
+            batch.and_then(|batch| first_since(&batch, time, batch_reader))
         }
         _ => return Ok(error(ErrorCode::UNSUPPORTED_VERSION)),
     };

@@ -7,12 +7,12 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use crate::broker::answer::Answer;
+use crate::broker::batch_reader::{BatchReader, Unreadable};
 use crate::broker::core::{Core, count};
-use crate::broker::inflating::{Inflating, Unreadable};
 use crate::broker::partition::{Append, Partition};
 use crate::broker::request::{Done, Outcome, Request, Stop, WaitFor};
 use crate::broker::scratch::{Appended, Part, Scratch};
-use crate::broker::topics::Topic;
+use crate::broker::topics::{Topic, TopicConfig};
 use crate::protocol::messages::{
     ProducePartitionResponse, ProduceRecordError, ProduceRequest, ProduceResponse,
     ProduceTopicData, ProduceTopicResponse,
@@ -27,9 +27,12 @@ use core::time::Duration;
 /// The first version with error texts and record errors (KIP-467).
 const ZSTD_FROM: i16 = 7;
 
+/// Why records are refused that are none, or more than one batch.
+const ONE_BATCH: &str = "a partition takes exactly one batch per request";
+
 /// Why a batch is refused that came small.
-const TOO_LARGE: &str = "the batch inflates to more than this broker takes: 16 MiB, or less \
-    where log.memory.bytes is small";
+const TOO_LARGE: &str = "the batch inflates to more than this broker takes: 16 MiB or \
+    message.max.bytes, less with a small log.memory.bytes";
 
 /// As long as the longest error text that is answered.
 const LONGEST: &str = "................................................................\
@@ -62,7 +65,7 @@ pub(super) fn handle(
         answer.reserve(response(&body.topic_data, parts, |r| r.encoded_len(request.version())))?;
     }
     let valid = matches!(body.acks, -1..=1);
-    scratch.inflating.begin();
+    scratch.batch_reader.begin_request();
     let mut place = parts.iter_mut();
     for topic in body.topic_data {
         let found = core.topics.by_name(topic.name);
@@ -71,7 +74,7 @@ pub(super) fn handle(
                 _ if !valid => refused(ErrorCode::INVALID_REQUIRED_ACKS),
                 Some(found) => {
                     let data = Data { core, topic: found, index: data.index, bytes: data.records };
-                    match data.append(request, &mut scratch.appended, &mut scratch.inflating) {
+                    match data.append(request, &mut scratch.appended, &mut scratch.batch_reader) {
                         Some(part) => part,
                         None if asked == 1 && may_wait => return park,
                         None => refused(ErrorCode::REQUEST_TIMED_OUT),
@@ -109,12 +112,12 @@ impl Data<'_> {
         &self,
         request: &Request<'_>,
         appended: &mut Appended,
-        inflating: &mut Inflating,
+        batch_reader: &mut BatchReader,
     ) -> Option<Part> {
         let Some(partition) = self.topic.partition(self.index) else {
             return Some(refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         };
-        let batch = match check(self.bytes, self.topic, request.version(), request.now) {
+        let batch = match check(self.bytes, self.topic, request.version()) {
             Ok(batch) => batch,
             Err(part) => return Some(part),
         };
@@ -125,7 +128,10 @@ impl Data<'_> {
         {
             return None;
         }
-        if let Err(part) = check_records(&batch, self.topic, inflating) {
+        let times = Times { config: &self.topic.config, now: request.now };
+        // The records first: their check knows which of them it is.
+        let checked = check_records(&batch, self.topic, &times, batch_reader);
+        if let Err(part) = checked.and_then(|()| times.check_header(&batch)) {
             return Some(part);
         }
         let stamp = self.topic.config.log_append_time.then_some(request.now.wall_ms);
@@ -183,13 +189,11 @@ fn make_room(core: &Core, body: &ProduceRequest<'_>) -> bool {
 }
 
 /// The one batch that these bytes must be, as far as its header tells.
-fn check<'a>(
-    bytes: Option<&'a [u8]>,
-    topic: &Topic,
-    version: i16,
-    now: Moment,
-) -> Result<BatchView<'a>, Part> {
+fn check<'a>(bytes: Option<&'a [u8]>, topic: &Topic, version: i16) -> Result<BatchView<'a>, Part> {
     let bytes = bytes.unwrap_or(&[]);
+    if bytes.is_empty() {
+        return Err(invalid(ONE_BATCH));
+    }
     if bytes.get(batch::MAGIC_AT).is_some_and(|magic| *magic as i8 != batch::MAGIC) {
         return Err(invalid("only record batches of magic 2 are taken"));
     }
@@ -198,7 +202,7 @@ fn check<'a>(
         ..refused(ErrorCode::CORRUPT_MESSAGE)
     })?;
     if batch.total_len() != bytes.len() {
-        return Err(invalid("a partition takes exactly one batch per request"));
+        return Err(invalid(ONE_BATCH));
     }
     if batch.total_len() > topic.config.max_message_bytes {
         return Err(refused(ErrorCode::MESSAGE_TOO_LARGE));
@@ -222,40 +226,57 @@ fn check<'a>(
         let message = Some("transactions are not served");
         return Err(Part { message, ..refused(ErrorCode::INVALID_TXN_STATE) });
     }
-    check_times(&batch, topic, now)?;
     Ok(batch)
 }
 
-/// A topic may bound how far timestamps lie from now (KIP-937); what the header says is believed.
-fn check_times(batch: &BatchView<'_>, topic: &Topic, now: Moment) -> Result<(), Part> {
-    let config = &topic.config;
-    let (oldest, newest) = (batch.base_timestamp(), batch.max_timestamp());
-    let early = oldest >= 0 && now.wall_ms.saturating_sub(oldest) > config.before_max_ms;
-    let late = newest.saturating_sub(now.wall_ms) > config.after_max_ms;
-    if !config.log_append_time && (early || late) {
-        return Err(refused(ErrorCode::INVALID_TIMESTAMP));
-    }
-    Ok(())
+/// How far timestamps may lie from now (KIP-937), unless the broker stamps.
+struct Times<'a> {
+    config: &'a TopicConfig,
+    now: Moment,
 }
 
-/// The records: that there are as many as the header says, and in a compacted topic that each has a
-/// key. Those of a compressed batch are looked at only there.
+impl Times<'_> {
+    /// Whether a timestamp may be; none (-1) may.
+    fn allow(&self, time: i64) -> bool {
+        let TopicConfig { log_append_time, before_max_ms, after_max_ms, .. } = *self.config;
+        let now = self.now.wall_ms;
+        let early = time >= 0 && now.saturating_sub(time) > before_max_ms;
+        let late = time.saturating_sub(now) > after_max_ms;
+        log_append_time || !(early || late)
+    }
+
+    /// What the header says: all that is known where nobody looks at the records.
+    fn check_header(&self, batch: &BatchView<'_>) -> Result<(), Part> {
+        if self.allow(batch.base_timestamp()) && self.allow(batch.max_timestamp()) {
+            return Ok(());
+        }
+        Err(refused(ErrorCode::INVALID_TIMESTAMP))
+    }
+}
+
+/// The records: that there are as many as the header says, that none is too old or too new, and in a
+/// compacted topic that each has a key. Those of a compressed batch are looked at only there.
 fn check_records(
     batch: &BatchView<'_>,
     topic: &Topic,
-    inflating: &mut Inflating,
+    times: &Times<'_>,
+    batch_reader: &mut BatchReader,
 ) -> Result<(), Part> {
     let compact = topic.config.compact;
     if !compact && batch.attributes().is_compressed() {
         return Ok(());
     }
-    let bytes = inflating.records(batch).map_err(unreadable)?;
+    let bytes = batch_reader.records(batch).map_err(unreadable)?;
     let records = Records::new(bytes, batch.count()).map_err(|Malformed(why)| invalid(why))?;
     for (record, i) in records.zip(0..) {
         let record = record.map_err(|Malformed(why)| invalid(why))?;
         if compact && record.key.is_none() {
             let keyless = invalid("a record of a compacted topic must have a key");
             return Err(Part { record: i, ..keyless });
+        }
+        if !times.allow(batch.timestamp_of(&record)) {
+            let message = Some("a record's timestamp is too far from the broker's time");
+            return Err(Part { record: i, message, ..refused(ErrorCode::INVALID_TIMESTAMP) });
         }
     }
     Ok(())
@@ -304,10 +325,11 @@ fn push_topic(
 ) {
     let partitions = |out: &mut ArrayWriter<'_, '_, ProducePartitionResponse<'static>>| {
         for (data, part) in topic.partition_data.iter().zip(parts) {
+            let message = part.message.filter(|text| text.len() <= LONGEST.len());
             let record = |out: &mut ArrayWriter<'_, '_, ProduceRecordError<'static>>| {
                 out.push(&ProduceRecordError {
                     batch_index: part.record,
-                    batch_index_error_message: None,
+                    batch_index_error_message: message,
                 });
             };
             out.push(&ProducePartitionResponse {
@@ -321,7 +343,7 @@ fn push_topic(
                 } else {
                     Array::emit(1, &record)
                 },
-                error_message: part.message.filter(|text| text.len() <= LONGEST.len()),
+                error_message: message,
                 ..Default::default()
             });
         }

@@ -3,9 +3,9 @@
 
 use super::segments::Segments;
 use super::*;
+use crate::broker::batch_reader::BatchReader;
 use crate::broker::config::{BrokerConfig, BrokerLimits};
 use crate::broker::core::Core;
-use crate::broker::inflating::Inflating;
 use crate::broker::partition::{Append, Partition};
 use crate::logging::Logger;
 use crate::net::SharedLease;
@@ -354,12 +354,12 @@ fn ten_thousand_batches_are_found_by_time() {
         let expected = times.get(first).copied();
         let batch = p.read(|log| log.batch_since(time)).unwrap();
         let found = batch
-            .and_then(|b| first_since(&b, time, &mut Inflating::none()))
+            .and_then(|b| first_since(&b, time, &mut BatchReader::none()))
             .map(|f| (f.offset, f.timestamp));
         assert_eq!(found, expected, "time {time}");
     }
     let newest = p.read(|log| log.newest_batch()).unwrap().unwrap();
-    let newest = newest_in(&newest, &mut Inflating::none()).unwrap();
+    let newest = newest_in(&newest, &mut BatchReader::none()).unwrap();
     let expected = *times.iter().rev().max_by_key(|(_, t)| *t).unwrap();
     assert_eq!((newest.offset, newest.timestamp), expected);
 }
@@ -381,7 +381,7 @@ fn a_small_log_on_any_machine() {
     assert_eq!(read(&p, 13, 1).err(), Some(OutOfRange));
     let batch = p.read(|log| log.batch_since(202)).unwrap();
     let found = batch
-        .and_then(|b| first_since(&b, 202, &mut Inflating::none()))
+        .and_then(|b| first_since(&b, 202, &mut BatchReader::none()))
         .map(|f| (f.offset, f.timestamp));
     assert_eq!(found, Some((5, 202)));
 }
@@ -398,13 +398,13 @@ fn times_of_compressed_and_stamped_batches() {
     append(&core, &p, &batch_with(10, 10, 1000, &seal));
     let since = |time| {
         let batch = p.read(|log| log.batch_since(time)).unwrap()?;
-        first_since(&batch, time, &mut Inflating::none()).map(|f| (f.offset, f.timestamp))
+        first_since(&batch, time, &mut BatchReader::none()).map(|f| (f.offset, f.timestamp))
     };
     assert_eq!(since(1005), Some((0, 1000)));
     assert_eq!(since(1010), None);
     let view = p.read(|log| log.newest_batch()).unwrap().unwrap();
     assert_eq!(
-        newest_in(&view, &mut Inflating::none()).map(|f| (f.offset, f.timestamp)),
+        newest_in(&view, &mut BatchReader::none()).map(|f| (f.offset, f.timestamp)),
         Some((9, 1009))
     );
     let bytes = batch(10, 10, 1);

@@ -7,7 +7,7 @@
 //! never late.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
-use crate::broker::inflating::Inflating;
+use crate::broker::batch_reader::BatchReader;
 use crate::protocol::records::{BatchView, Records, TimestampType};
 
 /// A record that a time led to.
@@ -24,20 +24,20 @@ pub(crate) struct Found {
 pub(crate) fn first_since(
     batch: &[u8],
     timestamp: i64,
-    inflating: &mut Inflating,
+    batch_reader: &mut BatchReader,
 ) -> Option<Found> {
     let batch = BatchView::parse(batch).ok()?;
     let first = Found { offset: batch.base_offset(), timestamp: batch.base_timestamp() };
-    stamped(&batch).or_else(|| walk(&batch, inflating, |at| at >= timestamp)).or(Some(first))
+    stamped(&batch).or_else(|| walk(&batch, batch_reader, |at| at >= timestamp)).or(Some(first))
 }
 
 /// The first record in `batch` with the largest timestamp; the last record at all if they cannot be
 /// walked.
-pub(crate) fn newest_in(batch: &[u8], inflating: &mut Inflating) -> Option<Found> {
+pub(crate) fn newest_in(batch: &[u8], batch_reader: &mut BatchReader) -> Option<Found> {
     let batch = BatchView::parse(batch).ok()?;
     let newest = batch.max_timestamp();
     let last = Found { offset: batch.last_offset(), timestamp: newest };
-    stamped(&batch).or_else(|| walk(&batch, inflating, |at| at >= newest)).or(Some(last))
+    stamped(&batch).or_else(|| walk(&batch, batch_reader, |at| at >= newest)).or(Some(last))
 }
 
 /// The first record of a batch that the broker stamped: none of it is older or newer.
@@ -53,10 +53,10 @@ fn stamped(batch: &BatchView<'_>) -> Option<Found> {
 /// The first record whose timestamp `wanted` holds for.
 fn walk(
     batch: &BatchView<'_>,
-    inflating: &mut Inflating,
+    batch_reader: &mut BatchReader,
     wanted: impl Fn(i64) -> bool,
 ) -> Option<Found> {
-    let bytes = inflating.records(batch).ok()?;
+    let bytes = batch_reader.records(batch).ok()?;
     let records = Records::new(bytes, batch.count()).ok()?;
     for record in records.map_while(Result::ok) {
         let timestamp = batch.timestamp_of(&record);

@@ -24,12 +24,12 @@ pub(super) fn work(shared: &Shared, scratch: &mut Scratch) {
 }
 
 fn serve(shared: &Shared, scratch: &mut Scratch, request: Request) {
-    let Request { processor, conn, frame, send, arrived, hurry, seen } = request;
+    let Request { processor, conn, frame, send, arrived, hurry, seen, local } = request;
     let Some(mailbox) = shared.mailboxes.get(processor) else { return };
     let log_returns = shared.core.memory.pool().returns();
     let now = Moment { at: shared.clock.now(), wall_ms: shared.clock.wall_ms() };
     let when = When { arrived, now, hurry };
-    let mut to = Prepared { send: Some(send), pool: &mailbox.pool, wanted: 0 };
+    let mut to = Prepared { send: Some(send), pool: &mailbox.pool, wanted: 0, local };
     // What a panic may leave half done: a partition, which knows it itself, and the working tables,
     // which every request writes anew.
     let ran = guarded(|| {

@@ -81,7 +81,8 @@ pub struct Reactor {
 
 impl Reactor {
     /// Takes all memory, listens (port 0 picks one) and starts the threads. `advertised` is what
-    /// clients are told to connect to; without it, the listening address. `seed` must be hard to
+    /// clients are told to connect to; without it, the listening address, or if that is a wildcard the
+    /// address that each connected to. `seed` must be hard to
     /// guess.
     ///
     /// # Errors
@@ -104,7 +105,11 @@ impl Reactor {
         match advertised {
             Some((host, 0)) => core.set_advertised(host, at.port()),
             Some((host, port)) => core.set_advertised(host, port),
-            None => core.set_advertised(&advertised_host(at), at.port()),
+            None => {
+                if let Some(host) = advertised_host(at) {
+                    core.set_advertised(&host, at.port());
+                }
+            }
         }
         let base = Base { core: Arc::new(core), options, max_connections, owner_value: 0 };
         Reactor::run(base, reactor, acceptor, None)
@@ -392,12 +397,9 @@ fn thread(
     Ok(made?)
 }
 
-/// What clients are told to connect to when a broker listens at `at`: a wildcard address is none to
-/// connect to; the loopback of its family is.
-pub fn advertised_host(at: SocketAddr) -> Box<str> {
-    match at.ip() {
-        ip if !ip.is_unspecified() => ip.to_string().into(),
-        std::net::IpAddr::V4(_) => "127.0.0.1".into(),
-        std::net::IpAddr::V6(_) => "::1".into(),
-    }
+/// What clients are told to connect to when a broker listens at `at`. A wildcard address is none to
+/// connect to, and no other serves them all: then each is told the address that it connected to.
+pub fn advertised_host(at: SocketAddr) -> Option<Box<str>> {
+    let ip = at.ip();
+    (!ip.is_unspecified()).then(|| ip.to_string().into())
 }

@@ -13,6 +13,7 @@ use crate::net::{ConnId, SendBuilder, SharedLease};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::time::{Clock, Instant, SystemClock};
 use core::time::Duration;
+use std::net::SocketAddr;
 
 /// A request on its way to a handler thread.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) hurry: bool,
     /// The processor's drains of its board before that.
     pub(crate) seen: u64,
+    /// The address that its client connected to, if clients are told that one.
+    pub(crate) local: Option<SocketAddr>,
 }
 
 /// A request on its way back.

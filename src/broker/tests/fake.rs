@@ -38,6 +38,10 @@ pub(super) struct FakeNet {
     pub starve: usize,
     /// Whoever begins a send panics.
     pub explode: bool,
+    /// Bytes that may be charged in a turn.
+    pub budget: usize,
+    /// Bytes that were charged in this turn.
+    pub charged: usize,
 }
 
 impl FakeNet {
@@ -47,7 +51,15 @@ impl FakeNet {
         let config =
             PoolConfig { guaranteed: &guaranteed, shared: 8 << 20, control_blocks: 0, memory };
         let pool = BufferPool::new(config).unwrap();
-        FakeNet { pool, wires: vec![], queue_max: 1 << 20, starve: 0, explode: false }
+        FakeNet {
+            pool,
+            wires: vec![],
+            queue_max: 1 << 20,
+            starve: 0,
+            explode: false,
+            budget: usize::MAX,
+            charged: 0,
+        }
     }
 
     /// A peer connects.
@@ -111,6 +123,9 @@ impl FakeNet {
         }
         let waits =
             |wire: &Wire| wire.open && !wire.finishing && !wire.muted && !wire.inbox.is_empty();
+        if self.charged >= self.budget {
+            return None;
+        }
         let index = self.wires.iter().position(waits)?;
         Some((ConnId::new(index as u32, self.wires[index].generation), Notice::Frames))
     }
@@ -170,12 +185,19 @@ impl Selectable for FakeNet {
     }
 
     fn next_frame(&mut self, conn: ConnId) -> Option<SharedLease> {
+        if self.charged >= self.budget {
+            return None;
+        }
         let pool = self.pool.clone();
         let wire = self.wire(conn).filter(|wire| !wire.muted && !wire.finishing)?;
         let frame = wire.inbox.pop_front()?;
         let mut lease = pool.lease(frame.len(), Priority::Data).expect("memory for a frame");
         lease[..frame.len()].copy_from_slice(&frame);
         Some(lease.share(frame.len()))
+    }
+
+    fn charge(&mut self, bytes: usize) {
+        self.charged += bytes;
     }
 
     fn mute(&mut self, conn: ConnId) {

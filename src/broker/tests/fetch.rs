@@ -51,11 +51,13 @@ fn there_are_no_sessions() {
         let parts = get(&mut rig, conn, 12, &Want { session, ..Want::of(&asked) });
         assert_eq!(parts[0].offsets(), [0]);
     }
-    let unknown = Want { session: (5, 1), ..Want::of(&asked) };
-    let body = unknown.with(|m| rig.call(conn, 12, m)).unwrap();
-    let response = FetchResponse::decode(&body, 12).unwrap();
-    assert_eq!((response.error_code, response.session_id), (70, 0));
-    assert!(response.responses.is_empty());
+    for session in [(5, 1), (0, 1), (0, i32::MAX), (5, -2), (0, -2), (-1, i32::MIN)] {
+        let unknown = Want { session, ..Want::of(&asked) };
+        let body = unknown.with(|m| rig.call(conn, 12, m)).unwrap();
+        let response = FetchResponse::decode(&body, 12).unwrap();
+        assert_eq!((response.error_code, response.session_id), (70, 0), "{session:?}");
+        assert!(response.responses.is_empty());
+    }
     // What ends a session names no partition, and is answered at once.
     assert_eq!(get(&mut rig, conn, 12, &Want { session: (5, -1), ..Want::of(&[]) }), []);
 }

@@ -61,6 +61,7 @@ impl Rig {
 
     /// One turn: all notices, then what waits, then the sockets. Says how many frames left.
     fn turn(&mut self) -> usize {
+        self.net.charged = 0;
         while let Some((conn, notice)) = self.net.notice() {
             self.broker.on_notice(&mut self.net, conn, notice, self.now);
         }
@@ -271,6 +272,8 @@ struct Produced {
     time: i64,
     log_start: i64,
     record_errors: Vec<i32>,
+    /// What is said of the first of them.
+    record_message: Option<String>,
     message: Option<String>,
 }
 
@@ -284,6 +287,8 @@ fn produced(body: &[u8], version: i16) -> Vec<Produced> {
         time: p.log_append_time_ms,
         log_start: p.log_start_offset,
         record_errors: p.record_errors.iter().map(|e| e.batch_index).collect(),
+        record_message: (p.record_errors.iter().next())
+            .and_then(|e| e.batch_index_error_message.map(str::to_owned)),
         message: p.error_message.map(str::to_owned),
     };
     parts.map(part).collect()

@@ -1,6 +1,8 @@
 //! Produce: rows P14 to P22, and what happens when the log's memory is used up.
 
 use super::*;
+use crate::properties::Properties;
+use crate::protocol::records::test_batches::counting;
 use crate::protocol::records::{Attributes, BatchView, Compression, batch as at};
 
 fn rig() -> (Rig, ConnId) {
@@ -50,8 +52,10 @@ fn offsets_count_records_in_every_version() {
 fn one_batch_of_the_only_format() {
     let (mut rig, conn) = rig();
     let good = batch(2);
-    refuses(&mut rig, conn, 9, None, ErrorCode::CORRUPT_MESSAGE);
-    refuses(&mut rig, conn, 9, Some(&[]), ErrorCode::CORRUPT_MESSAGE);
+    for version in 3..=11 {
+        refuses(&mut rig, conn, version, None, ErrorCode::INVALID_RECORD);
+        refuses(&mut rig, conn, version, Some(&[]), ErrorCode::INVALID_RECORD);
+    }
     let two = [good.clone(), good.clone()].concat();
     refuses(&mut rig, conn, 9, Some(&two), ErrorCode::INVALID_RECORD);
     for magic in [0, 1, 3] {
@@ -217,12 +221,60 @@ fn timestamps() {
         let part = rig.produce(conn, "bounded", 0, &batch_at(time, 1, 20, &Seal::default()));
         assert_eq!(part.error, code, "{}", time - now);
     }
+    // Not said: an hour ahead at most, and as old as you like.
+    for (time, code) in [
+        (0, ErrorCode::NONE),
+        (now + 3_600_000, ErrorCode::NONE),
+        (now + 3_600_001, ErrorCode::INVALID_TIMESTAMP),
+    ] {
+        let part = rig.produce(conn, "t", 1, &batch_at(time, 1, 20, &Seal::default()));
+        assert_eq!(part.error, code, "{}", time - now);
+    }
+    // The record is named, whatever the header says of the newest.
+    for newest in [now + 2001, now] {
+        let mut bytes = timed(&[now, now + 2000, now + 2001, now + 2002]);
+        bytes[at::MAX_TIMESTAMP_AT..][..8].copy_from_slice(&newest.to_be_bytes());
+        let part = rig.produce(conn, "bounded", 0, &counting(4, bytes));
+        assert_eq!((part.error, part.record_errors), (ErrorCode::INVALID_TIMESTAMP, vec![2]));
+        assert!(part.record_message.unwrap().contains("timestamp"));
+    }
+    // A header alone is believed as well.
+    let mut bytes = timed(&[now]);
+    bytes[at::MAX_TIMESTAMP_AT..][..8].copy_from_slice(&(now + 2001).to_be_bytes());
+    let part = rig.produce(conn, "bounded", 0, &counting(1, bytes));
+    assert_eq!((part.error, part.record_errors), (ErrorCode::INVALID_TIMESTAMP, vec![]));
+    // What the broker is told holds for topics that say nothing.
+    let config = [
+        ("log.message.timestamp.before.max.ms", "10"),
+        ("log.message.timestamp.after.max.ms", "20"),
+    ];
+    let config = BrokerConfig::from_properties(Properties::new(config)).unwrap();
+    let mut told = Rig::with(config, BrokerLimits::default());
+    let peer = told.connect();
+    told.create(peer, "t", 1);
+    for (time, ok) in [(now - 10, true), (now - 11, false), (now + 20, true), (now + 21, false)] {
+        let part = told.produce(peer, "t", 0, &batch_at(time, 1, 20, &Seal::default()));
+        assert_eq!(part.error.is_ok(), ok, "{}", time - now);
+    }
     // The whole broker may stamp.
     let config = BrokerConfig { log_append_time: true, ..BrokerConfig::default() };
     let mut rig = Rig::with(config, BrokerLimits::default());
     let conn = rig.connect();
     rig.create(conn, "t", 1);
     assert_eq!(rig.produce(conn, "t", 0, &batch(1)).time, now);
+    assert_eq!(rig.produce(conn, "t", 0, &timed(&[i64::MAX])).time, now);
+}
+
+/// A batch of records with these times.
+fn timed(times: &[i64]) -> Vec<u8> {
+    let mut buf = vec![0; 1000];
+    let mut builder = BatchBuilder::new();
+    for time in times {
+        builder.append(&mut buf, *time, None, Some(b"v"), no_headers()).unwrap();
+    }
+    let len = builder.seal(&mut buf, &Seal::default()).unwrap();
+    buf.truncate(len);
+    buf
 }
 
 /// P20: with acks=0 success is silent, and the end of the connection is the only failure.

@@ -124,7 +124,7 @@ impl Wire {
             let Some(_) = self.channel(id) else { continue };
             let n = frame.len();
             if n > self.pool.largest() {
-                self.end(id, CloseReason::TooLarge(n));
+                self.end(id, CloseReason::TooLarge(n as u32));
                 continue;
             }
             let sizes = [n, n.max(16 << 10), n.max(32 << 10), n.max(1 << 20), self.pool.largest()];
@@ -197,6 +197,8 @@ impl Selectable for Wire {
     fn next_frame(&mut self, conn: ConnId) -> Option<SharedLease> {
         self.channel(conn)?.inbox.pop_front()
     }
+
+    fn charge(&mut self, _: usize) {}
 
     fn mute(&mut self, _: ConnId) {}
 

@@ -105,6 +105,13 @@ impl Selectable for Selector {
         if !channel.reads() {
             return None;
         }
+        if self.spent && channel.receive.has_more() {
+            self.announce(slot, news::FRAMES);
+            if self.current == Some(conn) {
+                self.current = None;
+            }
+            return None;
+        }
         let returns = self.pool.returns();
         let fd = channel.fd();
         match channel.receive.next(fd, &self.pool, &mut self.reading) {
@@ -127,6 +134,12 @@ impl Selectable for Selector {
             self.current = None;
         }
         None
+    }
+
+    #[inline]
+    fn charge(&mut self, bytes: usize) {
+        self.spent |= bytes > 0 && bytes >= self.reading.budget;
+        self.reading.budget = self.reading.budget.saturating_sub(bytes);
     }
 
     fn mute(&mut self, conn: ConnId) {

@@ -166,6 +166,8 @@ pub struct Selector {
     now: Instant,
     budget: TurnBudget,
     notices_left: u32,
+    /// What was charged used up this turn's bytes: frames wait for the next one.
+    spent: bool,
     reading: Reading,
     writing: Writing,
     counters: Counters,
@@ -215,6 +217,7 @@ impl Selector {
             in_turn: false,
             now: Instant::default(),
             notices_left: budget.notices,
+            spent: false,
             reading: Reading { budget: budget.bytes, ..Reading::default() },
             budget,
             writing: Writing::default(),
@@ -239,6 +242,7 @@ impl Selector {
         self.in_turn = true;
         self.notices_left = self.budget.notices;
         self.exchanges_left = EXCHANGES_A_TURN;
+        self.spent = false;
         self.reading.budget = self.budget.bytes;
         self.expire(now);
         self.end_stalled(now);

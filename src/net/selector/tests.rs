@@ -162,3 +162,62 @@ fn who_stops_within_a_frame_does_not_keep_the_memory() {
     assert_eq!(served, (honest, Notice::Frames));
     drop((kept_peer, sends.join().unwrap()));
 }
+
+/// Frames of three bytes from one peer, all at hand, of which the first was taken in this turn.
+fn three_frames(selector: &mut Selector) -> (ConnId, std::net::TcpStream) {
+    let options = ChannelOptions {
+        owner: Owner(1),
+        receive_max: 1 << 16,
+        receive_first: 4096,
+        max_idle: Duration::ZERO,
+        send_buffer: None,
+        receive_buffer: None,
+    };
+    let at = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (_, at) = selector.listen(at, 16, &options).unwrap();
+    let mut peer = std::net::TcpStream::connect(at).unwrap();
+    let now = Instant::default();
+    peer.write_all(&[0, 0, 0, 3, 1, 1, 1, 0, 0, 0, 3, 2, 2, 2, 0, 0, 0, 3, 3, 3, 3]).unwrap();
+    loop {
+        selector.wait(None, now).unwrap();
+        while let Some((conn, _, notice)) = selector.next_notice(now) {
+            if notice == Notice::Frames
+                && let Some(frame) = selector.next_frame(conn)
+            {
+                assert_eq!(&frame[..], [1; 3]);
+                return (conn, peer);
+            }
+        }
+        selector.settle(false, None, now);
+    }
+}
+
+#[test]
+fn what_is_charged_ends_a_turn_and_the_next_one_goes_on() {
+    let now = Instant::default();
+    let mut selector = selector();
+    let (conn, _peer) = three_frames(&mut selector);
+    selector.charge(1000);
+    assert_eq!(selector.next_frame(conn).as_deref(), Some(&[2; 3][..]));
+    selector.charge(TurnBudget::default().bytes);
+    assert!(selector.next_frame(conn).is_none());
+    assert_eq!(selector.next_notice(now), None);
+    selector.settle(false, None, now);
+    assert!(selector.is_signalled(), "nobody would come back for what is left");
+    selector.wait(Some(now), now).unwrap();
+    assert_eq!(selector.next_notice(now), Some((conn, Owner(1), Notice::Frames)));
+    assert_eq!(selector.next_frame(conn).as_deref(), Some(&[3; 3][..]));
+    assert!(selector.next_frame(conn).is_none());
+    selector.settle(false, None, now);
+    assert!(!selector.is_signalled(), "there is nothing left");
+}
+
+#[test]
+fn reading_alone_holds_back_no_frame_at_hand() {
+    let mut selector = selector();
+    let (conn, _peer) = three_frames(&mut selector);
+    selector.reading.budget = 0;
+    selector.charge(0);
+    assert_eq!(selector.next_frame(conn).as_deref(), Some(&[2; 3][..]));
+    assert_eq!(selector.next_frame(conn).as_deref(), Some(&[3; 3][..]));
+}
