@@ -43,12 +43,18 @@ static inline _Noreturn void help(void) {
   exit(0);
 }
 
-/* Why a call on an engine failed: its own words if they are of this call, else what the status
- * means in general. */
+/* Why a call on an engine failed: Kafka's code if the cluster refused, the engine's own words if they
+ * are of this call, else what the status means in general. */
 static inline const char *reason(const kloop_engine *of, kloop_status status) {
   static kloop_error err;
+  static char refused[96];
   kloop_engine_error(of, &err);
-  return err.code == status && err.msg[0] != '\0' ? err.msg : kloop_status_str(status);
+  int of_kafka = (kloop_status_flags(err.code) & KLOOP_IS_BROKER) != 0;
+  if (status == KLOOP_E_REFUSED && of_kafka) {
+    snprintf(refused, sizeof refused, "%s: %s", kloop_status_str(status), kloop_status_str(err.code));
+    return refused;
+  }
+  return err.code == status && !of_kafka && err.msg[0] != '\0' ? err.msg : kloop_status_str(status);
 }
 
 /* The engine's log function: without one a broker that is not up is met with silence. */
