@@ -181,6 +181,11 @@ static void bad_properties_are_named(void) {
   broker_conf.prop_count = 1;
   CHECK_IS(kloop_broker_new(engine, &broker_conf, &broker, &err), KLOOP_E_INVALID);
   CHECK(broker == NULL && strstr(err.msg, "num.partitions") != NULL);
+  CHECK(strstr(err.msg, "1 to 100000") != NULL);
+  broker_conf.prop_count = 0;
+  broker_conf.listen = "19402";
+  CHECK_IS(kloop_broker_new(engine, &broker_conf, &broker, &err), KLOOP_E_INVALID);
+  CHECK(broker == NULL && strstr(err.msg, "listen: ") == err.msg && strstr(err.msg, "HOST:PORT") != NULL);
   /* A config that its _init function has not seen, or a reserved field in use. */
   memset(&conf, 0, sizeof conf);
   CHECK_IS(kloop_client_new(engine, &conf, &client, &err), KLOOP_E_ABI);

@@ -1427,7 +1427,7 @@ KLOOP_NOEXCEPT;
 
 /**
  * Makes a broker inside the engine's loop. On failure nothing is written to `out`, and `err`, if
- * given, names the property that is wrong.
+ * given, names the property or the address that is wrong.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `cfg` is prepared by `kloop_broker_conf_init`; `out` is
