@@ -108,10 +108,10 @@ int main(int argc, char **argv) {
   signals_to(engine);
   conf.props = client_props.list;
   conf.prop_count = client_props.count;
-  if (kloop_client_new(engine, &conf, &client, &err) != 0) die("%s", err.msg);
+  if (kloop_client_new(engine, &conf, &client, &err) != 0) not_made(&err);
   conf.props = consumer_props.list;
   conf.prop_count = consumer_props.count;
-  if (kloop_consumer_new(client, &conf, &consumer, &err) != 0) die("%s", err.msg);
+  if (kloop_consumer_new(client, &conf, &consumer, &err) != 0) not_made(&err);
   kloop_status status = kloop_client_topic(client, topic, strlen(topic), &from.topic);
   if (status != 0) die("topic '%s': %s", topic, reason(engine, status));
   status = kloop_consumer_assign(consumer, &from, 1);

@@ -57,6 +57,21 @@ static inline const char *reason(const kloop_engine *of, kloop_status status) {
   return err.code == status && !of_kafka && err.msg[0] != '\0' ? err.msg : kloop_status_str(status);
 }
 
+/* A handle was not made. A property or an address that cannot be is a wrong call; err names it. */
+static inline _Noreturn void not_made(const kloop_error *err) {
+  if (err->code == KLOOP_E_INVALID) usage("%s", err->msg);
+  die("%s", err->msg);
+}
+
+/* Of a broker, whose address has an option. */
+static inline _Noreturn void no_broker(const char *listen, const kloop_error *err) {
+  const char *colon = strchr(err->msg, ':');
+  if (err->code == KLOOP_E_INVALID && colon != NULL && strncmp(err->msg, "listen:", 7) == 0)
+    usage("--listen: '%s'%s", listen, colon);
+  if (err->os_errno != 0) die("%s: %s", listen, err->msg);
+  not_made(err);
+}
+
 /* The engine's log function: without one a broker that is not up is met with silence. */
 static inline void write_log(void *ctx, uint32_t level, const char *msg, size_t len) {
   (void)ctx;
