@@ -74,23 +74,34 @@ static void a_dead_engine_says_so(void) {
   kloop_broker_free(a.broker);
 }
 
+/* A free gives nothing back, so that it was the second one is the engine's last error. The one before
+ * is another, for this one to be told from it. */
+static void check_a_second_free(struct all *a, int which) {
+  kloop_error err;
+  CHECK_IS(kloop_poll(a->engine, NULL, 1, 0), KLOOP_E_INVALID);
+  release(a, which);
+  kloop_engine_error(a->engine, &err);
+  CHECK_IS(err.code, KLOOP_E_STALE);
+}
+
 static void a_freed_handle_is_stale(void) {
   struct all a = make();
   kloop_producer_free(a.producer);
   CHECK_IS(kloop_produce(a.producer, NULL, 0), KLOOP_E_STALE);
-  kloop_producer_free(a.producer);
+  check_a_second_free(&a, PRODUCER);
   kloop_client_free(a.client);
   CHECK_IS(kloop_client_close(a.client, 0), KLOOP_E_STALE);
   CHECK_IS(kloop_client_cancel(a.client, 1), KLOOP_E_STALE);
-  kloop_client_free(a.client);
+  check_a_second_free(&a, CLIENT);
   /* The client took its consumer with it; the handle is still the host's to free. */
   CHECK_IS(kloop_consumer_position(a.consumer, 0, 0), KLOOP_E_STALE);
   kloop_consumer_free(a.consumer);
-  kloop_consumer_free(a.consumer);
+  check_a_second_free(&a, CONSUMER);
   /* One type's handle is not another's. */
   CHECK_IS(kloop_produce((kloop_producer *)(void *)a.broker, NULL, 0), KLOOP_E_STALE);
   kloop_broker_free(a.broker);
   CHECK_IS(kloop_broker_disconnect(a.broker, 1), KLOOP_E_STALE);
+  check_a_second_free(&a, BROKER);
   kloop_engine_free(a.engine);
 }
 
@@ -170,6 +181,11 @@ static void bad_properties_are_named(void) {
   broker_conf.prop_count = 1;
   CHECK_IS(kloop_broker_new(engine, &broker_conf, &broker, &err), KLOOP_E_INVALID);
   CHECK(broker == NULL && strstr(err.msg, "num.partitions") != NULL);
+  CHECK(strstr(err.msg, "1 to 100000") != NULL);
+  broker_conf.prop_count = 0;
+  broker_conf.listen = "19402";
+  CHECK_IS(kloop_broker_new(engine, &broker_conf, &broker, &err), KLOOP_E_INVALID);
+  CHECK(broker == NULL && strstr(err.msg, "listen: ") == err.msg && strstr(err.msg, "HOST:PORT") != NULL);
   /* A config that its _init function has not seen, or a reserved field in use. */
   memset(&conf, 0, sizeof conf);
   CHECK_IS(kloop_client_new(engine, &conf, &client, &err), KLOOP_E_ABI);

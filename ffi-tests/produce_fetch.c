@@ -36,6 +36,16 @@ static void check_record(const kloop_record *record, struct seen *seen) {
   }
 }
 
+/* It gives nothing back, so what is wrong with it is the engine's last error. The one before is another,
+ * for this one to be told from it. */
+static void check_a_second_release(kloop_engine *engine, kloop_lease lease) {
+  kloop_error err;
+  CHECK_IS(kloop_poll(engine, NULL, 1, 0), KLOOP_E_INVALID);
+  kloop_release(engine, &lease, 1);
+  kloop_engine_error(engine, &err);
+  CHECK_IS(err.code, KLOOP_E_STALE);
+}
+
 static void on_event(kloop_engine *engine, const kloop_event *ev, struct seen *seen) {
   kloop_cursor cursor;
   kloop_record records[5];
@@ -63,6 +73,7 @@ static void on_event(kloop_engine *engine, const kloop_event *ev, struct seen *s
       CHECK_IS(seen->records - before, ev->u.records.count);
       kloop_release(engine, &ev->lease, 1);
       CHECK_IS(kloop_records_open(engine, ev, &cursor), KLOOP_E_STALE);
+      check_a_second_release(engine, ev->lease);
       break;
     default: fprintf(stderr, "event %u, status %d\n", ev->type, ev->status); exit(1);
   }

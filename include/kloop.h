@@ -494,8 +494,8 @@ typedef struct kloop_broker_conf {
    */
   const char *listen;
   /**
-   * "HOST:PORT" that clients are told to connect to; NULL: where it listens. Port 0: the port
-   * it listens on.
+   * "HOST:PORT" that clients are told to connect to; NULL: where it listens, or for 0.0.0.0 and
+   * [::] the address that each connected to. Port 0: the port it listens on.
    */
   const char *advertised;
   /**
@@ -1427,7 +1427,7 @@ KLOOP_NOEXCEPT;
 
 /**
  * Makes a broker inside the engine's loop. On failure nothing is written to `out`, and `err`, if
- * given, names the property that is wrong.
+ * given, names the property or the address that is wrong.
  *
  * The caller owes:
  * `e` is NULL or an engine handle; `cfg` is prepared by `kloop_broker_conf_init`; `out` is

@@ -8,11 +8,34 @@ pub struct BadProperty {
     pub key: String,
     /// What is wrong with it.
     pub why: &'static str,
+    /// Of a number: what it may be.
+    pub range: Option<NumberRange>,
+}
+
+/// The numbers that a property takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberRange {
+    /// The least.
+    pub least: i64,
+    /// The largest.
+    pub most: i64,
+}
+
+impl core::fmt::Display for NumberRange {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // What any number is below or above says nothing.
+        match (self.least, self.most) {
+            (least, i64::MAX) => write!(f, "{least} or more"),
+            (i64::MIN, most) => write!(f, "{most} or less"),
+            (least, most) => write!(f, "{least} to {most}"),
+        }
+    }
 }
 
 impl core::fmt::Display for BadProperty {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}: {}", self.key, self.why)
+        write!(f, "{}: {}", self.key, self.why)?;
+        self.range.map_or(Ok(()), |range| write!(f, " ({range})"))
     }
 }
 
@@ -52,12 +75,15 @@ impl<'a> Properties<'a> {
         default: i64,
         range: core::ops::RangeInclusive<i64>,
     ) -> Result<i64, BadProperty> {
-        match self.text(key).map(str::parse::<i64>) {
-            None => Ok(default),
-            Some(Ok(n)) if range.contains(&n) => Ok(n),
-            Some(Ok(_)) => Err(bad(key, "out of range")),
-            Some(Err(_)) => Err(bad(key, "not a whole number")),
-        }
+        let why = match self.text(key).map(str::parse::<i64>) {
+            None => return Ok(default),
+            Some(Ok(n)) if range.contains(&n) => return Ok(n),
+            Some(Ok(_)) => "out of range",
+            Some(Err(_)) => "not a whole number",
+        };
+        let any = range == (i64::MIN..=i64::MAX);
+        let range = NumberRange { least: *range.start(), most: *range.end() };
+        Err(BadProperty { range: Some(range).filter(|_| !any), ..bad(key, why) })
     }
 
     /// Takes a property as `true` or `false`.
@@ -106,12 +132,24 @@ impl<'a> Properties<'a> {
 
 /// A [`BadProperty`] at `key`.
 pub fn bad(key: &str, why: &'static str) -> BadProperty {
-    BadProperty { key: key.to_owned(), why }
+    BadProperty { key: key.to_owned(), why, range: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_told_what_it_may_be() {
+        let said = |value: &'static str, range| {
+            Properties::new([("n", value)]).number("n", 0, range).unwrap_err().to_string()
+        };
+        assert_eq!(said("0", 1..=9), "n: out of range (1 to 9)");
+        assert_eq!(said("64M", 1..=9), "n: not a whole number (1 to 9)");
+        assert_eq!(said("-2", -1..=i64::MAX), "n: out of range (-1 or more)");
+        assert_eq!(said("3", i64::MIN..=2), "n: out of range (2 or less)");
+        assert_eq!(said("x", i64::MIN..=i64::MAX), "n: not a whole number");
+    }
 
     #[test]
     fn the_bad_key_is_named() {

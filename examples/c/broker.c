@@ -19,7 +19,7 @@
   "  --advertise HOST:PORT\n"                                                                   \
   "                      what clients are told to connect to; the listening address, or\n"      \
   "                      with 0.0.0.0 the one that each connected to, by default\n"             \
-  "  --memory BYTES      of all logs together, 64 MiB by default\n"                             \
+  "  --memory BYTES      of all logs together, 67108864 by default, at least 2097152\n"         \
   "  --set KEY=VALUE     a property of the broker\n"                                            \
   "  --threads N         so many that read and write, and so many that handle, 1 to 63\n"
 #include "program.h"
@@ -50,7 +50,9 @@ int main(int argc, char **argv) {
     } else if (is(argv[i], "--advertise")) {
       bc.advertised = value_of(argv, &i);
     } else if (is(argv[i], "--memory")) {
-      add_prop(&props, "log.memory.bytes", value_of(argv, &i));
+      const char *bytes = value_of(argv, &i);
+      (void)number("--memory BYTES", bytes, 1 << 21, (int64_t)1 << 46);
+      add_prop(&props, "log.memory.bytes", bytes);
     } else if (is(argv[i], "--set")) {
       char *key = value_of(argv, &i), *value = cut_pair("--set", key);
       add_prop(&props, key, value);
@@ -68,10 +70,7 @@ int main(int argc, char **argv) {
   ec.memory_limit = sizeof(void *) > 4 ? (size_t)512 << 20 : (size_t)64 << 20;
   if (kloop_engine_new(&ec, &engine, &err) != 0) die("%s", err.msg);
   signals_to(engine);
-  if (kloop_broker_new(engine, &bc, &broker, &err) != 0) {
-    if (err.os_errno != 0) die("%s: %s", bc.listen, err.msg);
-    die("%s", err.msg);
-  }
+  if (kloop_broker_new(engine, &bc, &broker, &err) != 0) no_broker(bc.listen, &err);
   if (rc.processors > 0 && kloop_broker_start(broker, &rc, &err) != 0) die("threads: %s", err.msg);
   int32_t port = kloop_broker_address(broker, address, sizeof address);
   if (port < 0) die("its address: %s", reason(engine, port));

@@ -48,6 +48,15 @@ static void print_records(const kloop_event *ev) {
   printed = 1;
 }
 
+/* Why a partition stops, for who reads from it: the status alone does not say that a batch is meant. */
+static const char *why_it_stops(kloop_status status) {
+  switch (status) {
+    case KLOOP_E_PROTOCOL: return "a batch that cannot be read; go on behind it with -o OFFSET";
+    case KLOOP_E_TOO_LARGE: return "a batch larger than memory_limit allows (a quarter of it)";
+    default: return kloop_status_str(status);
+  }
+}
+
 static void on_event(const kloop_event *ev) {
   switch (ev->type) {
     case KLOOP_EV_RECORDS: print_records(ev); break;
@@ -55,7 +64,7 @@ static void on_event(const kloop_event *ev) {
     case KLOOP_EV_POSTED: done = 1; break;
     /* The log line before this has more: a batch's codec, what is damaged. */
     case KLOOP_EV_ERROR:
-      fail_at(ev->u.error.partition, ev->u.error.offset, kloop_status_str(ev->status));
+      fail_at(ev->u.error.partition, ev->u.error.offset, why_it_stops(ev->status));
     default: break;
   }
 }
@@ -108,10 +117,10 @@ int main(int argc, char **argv) {
   signals_to(engine);
   conf.props = client_props.list;
   conf.prop_count = client_props.count;
-  if (kloop_client_new(engine, &conf, &client, &err) != 0) die("%s", err.msg);
+  if (kloop_client_new(engine, &conf, &client, &err) != 0) not_made(&err);
   conf.props = consumer_props.list;
   conf.prop_count = consumer_props.count;
-  if (kloop_consumer_new(client, &conf, &consumer, &err) != 0) die("%s", err.msg);
+  if (kloop_consumer_new(client, &conf, &consumer, &err) != 0) not_made(&err);
   kloop_status status = kloop_client_topic(client, topic, strlen(topic), &from.topic);
   if (status != 0) die("topic '%s': %s", topic, reason(engine, status));
   status = kloop_consumer_assign(consumer, &from, 1);

@@ -218,10 +218,10 @@ int main(int argc, char **argv) {
   if (kloop_engine_new(&ec, &engine, &err) != 0) die("%s", err.msg);
   conf.props = client_props.list;
   conf.prop_count = client_props.count;
-  if (kloop_client_new(engine, &conf, &client, &err) != 0) die("%s", err.msg);
+  if (kloop_client_new(engine, &conf, &client, &err) != 0) not_made(&err);
   conf.props = producer_props.list;
   conf.prop_count = producer_props.count;
-  if (kloop_producer_new(client, &conf, &producer, &err) != 0) die("%s", err.msg);
+  if (kloop_producer_new(client, &conf, &producer, &err) != 0) not_made(&err);
   kloop_status status = kloop_client_topic(client, topic, strlen(topic), &msg.topic);
   if (status != 0) die("topic '%s': %s", topic, reason(engine, status));
   msg.partition = KLOOP_PARTITION_ANY;

@@ -43,12 +43,33 @@ static inline _Noreturn void help(void) {
   exit(0);
 }
 
-/* Why a call on an engine failed: its own words if they are of this call, else what the status
- * means in general. */
+/* Why a call on an engine failed: Kafka's code if the cluster refused, the engine's own words if they
+ * are of this call, else what the status means in general. */
 static inline const char *reason(const kloop_engine *of, kloop_status status) {
   static kloop_error err;
+  static char refused[96];
   kloop_engine_error(of, &err);
-  return err.code == status && err.msg[0] != '\0' ? err.msg : kloop_status_str(status);
+  int of_kafka = (kloop_status_flags(err.code) & KLOOP_IS_BROKER) != 0;
+  if (status == KLOOP_E_REFUSED && of_kafka) {
+    snprintf(refused, sizeof refused, "%s: %s", kloop_status_str(status), kloop_status_str(err.code));
+    return refused;
+  }
+  return err.code == status && !of_kafka && err.msg[0] != '\0' ? err.msg : kloop_status_str(status);
+}
+
+/* A handle was not made. A property or an address that cannot be is a wrong call; err names it. */
+static inline _Noreturn void not_made(const kloop_error *err) {
+  if (err->code == KLOOP_E_INVALID) usage("%s", err->msg);
+  die("%s", err->msg);
+}
+
+/* Of a broker, whose address has an option. */
+static inline _Noreturn void no_broker(const char *listen, const kloop_error *err) {
+  const char *colon = strchr(err->msg, ':');
+  if (err->code == KLOOP_E_INVALID && colon != NULL && strncmp(err->msg, "listen:", 7) == 0)
+    usage("--listen: '%s'%s", listen, colon);
+  if (err->os_errno != 0) die("%s: %s", listen, err->msg);
+  not_made(err);
 }
 
 /* The engine's log function: without one a broker that is not up is met with silence. */

@@ -387,8 +387,8 @@ int main(int argc, char **argv) {
   cc.prop_count = 1;
   if (kloop_engine_new(&ec, &engine, &err) != 0) die("%s", err.msg);
   signals_to(engine);
-  if (kloop_client_new(engine, &cc, &client, &err) != 0) die("%s", err.msg);
-  if (kloop_broker_new(engine, &bc, &broker, &err) != 0) die("%s: %s", bc.listen, err.msg);
+  if (kloop_client_new(engine, &cc, &client, &err) != 0) not_made(&err);
+  if (kloop_broker_new(engine, &bc, &broker, &err) != 0) no_broker(bc.listen, &err);
   int32_t bound = kloop_broker_address(broker, host, sizeof host);
   if (bound < 0) die("its address: %s", reason(engine, bound));
   port = (uint32_t)bound;

@@ -9,6 +9,7 @@ use super::metadata_refresh::MetadataRefresh;
 use super::network_client::NetworkClient;
 use super::node_connections::NodeConnectionId;
 use super::node_state::ConnectionState;
+use super::nodes::NodeName;
 use super::producer::{Batches, Producer};
 use super::random::Random;
 use super::requests::RawRequests;
@@ -196,14 +197,14 @@ impl Client {
         now: Instant,
     ) {
         if self.cluster.state(connection) == ConnectionState::Connecting {
-            if !self.cluster.attempt_failed(net, connection, conn, reason.text(), now) {
+            if !self.cluster.attempt_failed(net, connection, conn, reason, now) {
                 self.connection_lost(connection, false, ErrorCode::NETWORK_EXCEPTION, false, now);
             }
             return;
         }
         let quiet = reason == CloseReason::Idle;
         let level = if quiet { Level::Debug } else { Level::Warn };
-        self.log(level, format_args!("{}: {}", self.peer_name(connection), reason.text()));
+        self.log(level, format_args!("{}: {reason}", self.peer_name(connection)));
         let too_large = matches!(reason, CloseReason::TooLarge(_));
         self.connection_lost(connection, quiet, ErrorCode::NETWORK_EXCEPTION, too_large, now);
     }
@@ -473,20 +474,22 @@ impl Client {
 
     /// What a log line calls the other end of a connection.
     fn peer_name(&self, connection: NodeConnectionId) -> PeerName {
-        let node =
-            self.cluster.node(connection.node()).map(|node| (node.id, node.addresses.current()));
+        let node = self
+            .cluster
+            .node(connection.node())
+            .map(|node| (node.name(), node.addresses.current()));
         PeerName(node)
     }
 }
 
 /// A node in a log line.
-struct PeerName(Option<(i32, Option<std::net::SocketAddr>)>);
+struct PeerName(Option<(NodeName, Option<std::net::SocketAddr>)>);
 
 impl core::fmt::Display for PeerName {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.0 {
-            Some((id, Some(address))) => write!(f, "node {id} at {address}"),
-            Some((id, None)) => write!(f, "node {id}"),
+            Some((name, Some(address))) => write!(f, "{name} at {address}"),
+            Some((name, None)) => write!(f, "{name}"),
             None => write!(f, "a node that left"),
         }
     }

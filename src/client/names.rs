@@ -143,8 +143,8 @@ impl NetworkClient {
         node.stale = false;
         node.unresolved = None;
         let text = format_args!(
-            "node {}: {} has {} addresses",
-            node.id,
+            "{}: {} has {} addresses",
+            node.name(),
             node.endpoint.host,
             node.addresses.len()
         );
@@ -165,8 +165,8 @@ impl NetworkClient {
         if news {
             self.unresolved = Some(why);
         }
-        let (id, host) = (node.id, node.endpoint.host);
-        let text = format_args!("node {id}: its host {host} cannot be resolved: {}", why.text());
+        let (name, host) = (node.name(), node.endpoint.host);
+        let text = format_args!("{name}: its host {host} cannot be resolved: {}", why.text());
         self.logger.line(level, text);
     }
 

@@ -21,6 +21,26 @@ pub(super) enum Choice {
     Backoff(Instant),
 }
 
+/// What a log line calls a node. The negative numbers are kloop's own and nobody else knows them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeName(i32);
+
+impl core::fmt::Display for NodeName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            id @ 0.. => write!(f, "node {id}"),
+            _ => f.write_str("bootstrap server"),
+        }
+    }
+}
+
+impl Node {
+    /// What a log line calls it.
+    pub(super) fn name(&self) -> NodeName {
+        NodeName(self.id)
+    }
+}
+
 impl NetworkClient {
     /// How many places of the table are in use or were.
     pub(super) fn used(&self) -> u32 {
@@ -68,7 +88,7 @@ impl NetworkClient {
         let Some(place) = self.nodes.iter().position(|node| node.id == FREE) else {
             self.logger.line(
                 Level::Warn,
-                format_args!("no room for node {id}: {} nodes are known", self.used),
+                format_args!("no room for {}: {} nodes are known", NodeName(id), self.used),
             );
             return;
         };

@@ -8,8 +8,9 @@ use super::network_client::NetworkClient;
 use super::node_connections::{NodeConnection, NodeConnectionId};
 use super::node_state::ConnectionState;
 use crate::logging::Level;
-use crate::net::{ConnId, Selectable};
+use crate::net::{CloseReason, ConnId, Selectable};
 use crate::time::Instant;
+use core::fmt::Display;
 use core::time::Duration;
 use std::net::SocketAddr;
 
@@ -177,7 +178,7 @@ impl NetworkClient {
                 }
                 Err(error) => self.logger.line(
                     Level::Warn,
-                    format_args!("node {}: cannot connect to {to}: {error}", node.id),
+                    format_args!("{}: cannot connect to {to}: {error}", node.name()),
                 ),
             }
         }
@@ -194,12 +195,13 @@ impl NetworkClient {
     }
 
     /// A race that goes on is nobody's trouble; one that is lost is.
-    fn say_failed(&self, node: u32, at: Option<SocketAddr>, why: &str, goes_on: bool) {
+    fn say_failed(&self, node: u32, at: Option<SocketAddr>, why: &dyn Display, goes_on: bool) {
         let Some(node) = self.node(node) else { return };
         let level = if goes_on { Level::Info } else { Level::Warn };
+        let name = node.name();
         match at {
-            Some(at) => self.logger.line(level, format_args!("node {} at {at}: {why}", node.id)),
-            None => self.logger.line(level, format_args!("node {}: {why}", node.id)),
+            Some(at) => self.logger.line(level, format_args!("{name} at {at}: {why}")),
+            None => self.logger.line(level, format_args!("{name}: {why}")),
         }
     }
 
@@ -209,7 +211,7 @@ impl NetworkClient {
         net: &mut N,
         id: NodeConnectionId,
         conn: ConnId,
-        why: &str,
+        why: CloseReason,
         now: Instant,
     ) -> bool {
         let Some(connection) = self.connection_mut(id) else { return true };
@@ -217,7 +219,7 @@ impl NetworkClient {
         connection.race.next_at = now;
         let at = self.attempted(id, attempt);
         let goes_on = self.go_on(net, id, now);
-        self.say_failed(id.node(), at, why, goes_on);
+        self.say_failed(id.node(), at, &why, goes_on);
         goes_on
     }
 
@@ -234,12 +236,12 @@ impl NetworkClient {
         {
             net.close(attempt.conn);
             if let Some(before) = last.replace(self.attempted(id, attempt)) {
-                self.say_failed(id.node(), before, TOO_LONG, true);
+                self.say_failed(id.node(), before, &TOO_LONG, true);
             }
         }
         let goes_on = self.go_on(net, id, now);
         if let Some(at) = last {
-            self.say_failed(id.node(), at, TOO_LONG, goes_on);
+            self.say_failed(id.node(), at, &TOO_LONG, goes_on);
         }
         goes_on
     }

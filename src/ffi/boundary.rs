@@ -7,6 +7,7 @@ use super::status::{call_status, kloop_status, kloop_status_code as code, status
 use crate::error::Error;
 use crate::guard::guarded;
 use crate::net::sys::errno::KeptErrno;
+use crate::properties::NumberRange;
 use core::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -206,17 +207,28 @@ fn run(
 ///
 /// # Safety
 /// `out` is NULL or points at a writable `kloop_error`.
-pub(super) unsafe fn report(out: *mut kloop_error, error: Error, key: &str) -> kloop_status {
+pub(super) unsafe fn report(
+    out: *mut kloop_error,
+    error: Error,
+    key: &str,
+    range: Option<NumberRange>,
+) -> kloop_status {
     if !out.is_null() {
-        let filled = describe(status(error), error, key);
+        let filled = describe(status(error), error, key, range);
         // SAFETY: the caller vouches that it is writable.
         unsafe { out.write(filled) };
     }
     call_status(error)
 }
 
-/// The struct for a status and the error behind it; `key` names a property, or is empty.
-pub(super) fn describe(status: kloop_status, error: Error, key: &str) -> kloop_error {
+/// The struct for a status and the error behind it; `key` names a property, or is empty;
+/// `range` says what a number may be.
+pub(super) fn describe(
+    status: kloop_status,
+    error: Error,
+    key: &str,
+    range: Option<NumberRange>,
+) -> kloop_error {
     let mut text = Text { out: [0; 248], len: 0 };
     // A text that does not fit is cut.
     let _ = match (status, key) {
@@ -224,6 +236,9 @@ pub(super) fn describe(status: kloop_status, error: Error, key: &str) -> kloop_e
         (_, "") => write!(text, "{error}"),
         (_, key) => write!(text, "{key}: {error}"),
     };
+    if let Some(range) = range {
+        let _ = write!(text, " ({range})");
+    }
     let os_errno = if let Error::Io(errno) = error { errno } else { 0 };
     kloop_error { code: status, os_errno, msg: text.out.map(|byte| byte as core::ffi::c_char) }
 }

@@ -41,6 +41,11 @@ fn listen_address(text: &str) -> Result<SocketAddr, Error> {
     Ok(SocketAddr::new(ip, port))
 }
 
+/// What is wrong with a field of the config, which the text then names as it does a property.
+fn in_field(name: &str, error: Error) -> NotMade {
+    NotMade(error, name.to_owned(), None)
+}
+
 /// What the strings and arrays of a broker's config say.
 struct Given<'a> {
     config: BrokerConfig,
@@ -84,17 +89,25 @@ unsafe fn given<'a>(conf: &kloop_broker_conf) -> Result<Given<'a>, NotMade> {
     let (mut listen, mut advertised) = (None, None);
     if !conf.listen.is_null() {
         // SAFETY: passed on from the caller.
-        listen = Some(listen_address(unsafe { text(conf.listen) }?)?);
+        listen = Some(
+            unsafe { text(conf.listen) }
+                .and_then(listen_address)
+                .map_err(|error| in_field("listen", error))?,
+        );
     }
     if !conf.advertised.is_null() {
         // SAFETY: passed on from the caller.
-        advertised = Some(host_port(unsafe { text(conf.advertised) }?)?);
+        advertised = Some(
+            unsafe { text(conf.advertised) }
+                .and_then(host_port)
+                .map_err(|error| in_field("advertised", error))?,
+        );
     }
     Ok(Given { config, listen, advertised })
 }
 
 /// Makes a broker inside the engine's loop. On failure nothing is written to `out`, and `err`, if
-/// given, names the property that is wrong.
+/// given, names the property or the address that is wrong.
 ///
 /// # Safety
 /// `e` is NULL or an engine handle; `cfg` is prepared by `kloop_broker_conf_init`; `out` is

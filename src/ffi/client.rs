@@ -11,7 +11,7 @@ use super::status::kloop_status;
 use crate::client::{ClientConfig, ClientLimits};
 use crate::error::Error;
 use crate::net::slots::SlotId;
-use crate::properties::{BadProperty, Properties};
+use crate::properties::{BadProperty, NumberRange, Properties};
 use core::ffi::c_char;
 use core::time::Duration;
 
@@ -36,18 +36,19 @@ pub(super) unsafe fn given<'a>(cfg: *const kloop_conf) -> Result<Given<'a>, Erro
     Ok(Given { conf, pairs })
 }
 
-/// Why a handle was not made: the error, and the property that was wrong, if one was.
-pub(super) struct NotMade(pub(super) Error, pub(super) String);
+/// Why a handle was not made: the error; the property or field that was wrong, if one was; what a
+/// number may be.
+pub(super) struct NotMade(pub(super) Error, pub(super) String, pub(super) Option<NumberRange>);
 
 impl From<Error> for NotMade {
     fn from(error: Error) -> Self {
-        NotMade(error, String::new())
+        NotMade(error, String::new(), None)
     }
 }
 
 impl From<BadProperty> for NotMade {
     fn from(bad: BadProperty) -> Self {
-        NotMade(Error::Invalid(bad.why), bad.key)
+        NotMade(Error::Invalid(bad.why), bad.key, bad.range)
     }
 }
 
@@ -67,9 +68,9 @@ pub(super) unsafe fn reported(
     });
     if status < 0 {
         let of_refusal = || Refused::of_status(status).error().into();
-        let NotMade(error, key) = why.unwrap_or_else(of_refusal);
+        let NotMade(error, key, range) = why.unwrap_or_else(of_refusal);
         // SAFETY: passed on from the caller.
-        let _ = unsafe { report(err, error, &key) };
+        let _ = unsafe { report(err, error, &key, range) };
         if !err.is_null() {
             // SAFETY: not null; the caller vouches that it is writable.
             unsafe { (*err).code = status };

@@ -157,7 +157,7 @@ pub unsafe extern "C" fn kloop_engine_new(
             0
         }
         // SAFETY: passed on from the caller.
-        Err(error) => unsafe { report(err, error, "") },
+        Err(error) => unsafe { report(err, error, "", None) },
     }
 }
 
@@ -383,9 +383,9 @@ pub unsafe extern "C" fn kloop_engine_error(e: *const kloop_engine, out: *mut kl
         let filled = match unsafe { handle::shell(e) } {
             Ok(shell) => {
                 let last = shell.last_error();
-                describe(last.status, last.error, "")
+                describe(last.status, last.error, "", None)
             }
-            Err(refused) => describe(refused.status(), refused.error(), ""),
+            Err(refused) => describe(refused.status(), refused.error(), "", None),
         };
         // Nothing to do about an output that is NULL.
         // SAFETY: passed on from the caller.

@@ -36,6 +36,7 @@ pub mod timers;
 pub mod waker;
 
 use crate::error::Error;
+use crate::net::sys::errno::ErrnoText;
 use crate::time::Instant;
 use core::time::Duration;
 pub use pool::{AppendBlock, BufferPool, Lease, SharedLease};
@@ -141,7 +142,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// A clear text for the log.
+    /// A clear text for the log; displayed, the reason has the system's word as well.
     pub fn text(self) -> &'static str {
         match self {
             CloseReason::PeerClosed => "the peer closed the connection",
@@ -153,6 +154,17 @@ impl CloseReason {
             CloseReason::Tls => "the peer speaks TLS to a plaintext port",
             CloseReason::Idle => "idle for too long",
             CloseReason::Stalled => "it stopped within a frame while memory was short",
+        }
+    }
+}
+
+impl core::fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            CloseReason::Io(errno) | CloseReason::ConnectFailed(errno) => {
+                write!(f, "{}: {}", self.text(), ErrnoText(errno))
+            }
+            _ => f.write_str(self.text()),
         }
     }
 }
