@@ -121,8 +121,8 @@ pub struct kloop_broker_conf {
     pub user: u64,
     /// "HOST:PORT" to listen on, a numeric address or localhost; port 0 picks one. NULL: none.
     pub listen: *const c_char,
-    /// "HOST:PORT" that clients are told to connect to; NULL: where it listens, or for 0.0.0.0 and
-    /// [::] the address that each connected to. Port 0: the port it listens on.
+    /// "HOST:PORT" that clients are told to connect to; NULL: where it listens, or for a wildcard
+    /// address the one that each connected to. Port 0: the port it listens on.
     pub advertised: *const c_char,
     /// The cluster's id: 22 characters of URL-safe base64; NULL: a random one.
     pub cluster_id: *const c_char,

@@ -494,8 +494,8 @@ typedef struct kloop_broker_conf {
    */
   const char *listen;
   /**
-   * "HOST:PORT" that clients are told to connect to; NULL: where it listens, or for 0.0.0.0 and
-   * [::] the address that each connected to. Port 0: the port it listens on.
+   * "HOST:PORT" that clients are told to connect to; NULL: where it listens, or for a wildcard
+   * address the one that each connected to. Port 0: the port it listens on.
    */
   const char *advertised;
   /**
