@@ -1,6 +1,6 @@
 //! Produce: each batch is checked, and appended as it stands.
 //!
-//! The records are walked, so that no consumer meets a batch that it cannot read. Those of a
+//! The records are counted, so that no consumer meets fewer or more than the header says. Those of a
 //! compressed batch only if the topic is compacted, for their keys: then the batch is inflated, to be
 //! looked at and no more. The log keeps what the producer sent, and in other topics a compressed
 //! batch whose records are damaged. Recompression and transactions are not served.
@@ -128,9 +128,9 @@ impl Data<'_> {
         {
             return None;
         }
-        let times = Times { config: &self.topic.config, now: request.now };
+        let times = Times::of(&self.topic.config, request.now);
         // The records first: their check knows which of them it is.
-        let checked = check_records(&batch, self.topic, &times, batch_reader);
+        let checked = check_records(&batch, self.topic, times, batch_reader);
         if let Err(part) = checked.and_then(|()| times.check_header(&batch)) {
             return Some(part);
         }
@@ -229,24 +229,32 @@ fn check<'a>(bytes: Option<&'a [u8]>, topic: &Topic, version: i16) -> Result<Bat
     Ok(batch)
 }
 
-/// How far timestamps may lie from now (KIP-937), unless the broker stamps.
-struct Times<'a> {
-    config: &'a TopicConfig,
-    now: Moment,
+/// Between which times a timestamp may lie (KIP-937): any, if the broker stamps.
+#[derive(Clone, Copy)]
+struct Times {
+    oldest: i64,
+    newest: i64,
 }
 
-impl Times<'_> {
+impl Times {
+    fn of(config: &TopicConfig, now: Moment) -> Times {
+        if config.log_append_time {
+            return Times { oldest: i64::MIN, newest: i64::MAX };
+        }
+        Times {
+            oldest: now.wall_ms.saturating_sub(config.before_max_ms),
+            newest: now.wall_ms.saturating_add(config.after_max_ms),
+        }
+    }
+
     /// Whether a timestamp may be; none (-1) may.
-    fn allow(&self, time: i64) -> bool {
-        let TopicConfig { log_append_time, before_max_ms, after_max_ms, .. } = *self.config;
-        let now = self.now.wall_ms;
-        let early = time >= 0 && now.saturating_sub(time) > before_max_ms;
-        let late = time.saturating_sub(now) > after_max_ms;
-        log_append_time || !(early || late)
+    #[inline]
+    fn allow(self, time: i64) -> bool {
+        time <= self.newest && (time >= self.oldest || time < 0)
     }
 
     /// What the header says: all that is known where nobody looks at the records.
-    fn check_header(&self, batch: &BatchView<'_>) -> Result<(), Part> {
+    fn check_header(self, batch: &BatchView<'_>) -> Result<(), Part> {
         if self.allow(batch.base_timestamp()) && self.allow(batch.max_timestamp()) {
             return Ok(());
         }
@@ -255,11 +263,12 @@ impl Times<'_> {
 }
 
 /// The records: that there are as many as the header says, that none is too old or too new, and in a
-/// compacted topic that each has a key. Those of a compressed batch are looked at only there.
+/// compacted topic that each is whole and has a key. Those of a compressed batch are looked at only
+/// there.
 fn check_records(
     batch: &BatchView<'_>,
     topic: &Topic,
-    times: &Times<'_>,
+    times: Times,
     batch_reader: &mut BatchReader,
 ) -> Result<(), Part> {
     let compact = topic.config.compact;
@@ -267,19 +276,34 @@ fn check_records(
         return Ok(());
     }
     let bytes = batch_reader.records(batch).map_err(unreadable)?;
-    let records = Records::new(bytes, batch.count()).map_err(|Malformed(why)| invalid(why))?;
-    for (record, i) in records.zip(0..) {
-        let record = record.map_err(|Malformed(why)| invalid(why))?;
-        if compact && record.key.is_none() {
-            let keyless = invalid("a record of a compacted topic must have a key");
-            return Err(Part { record: i, ..keyless });
-        }
-        if !times.allow(batch.timestamp_of(&record)) {
-            let message = Some("a record's timestamp is too far from the broker's time");
-            return Err(Part { record: i, message, ..refused(ErrorCode::INVALID_TIMESTAMP) });
+    let malformed = |Malformed(why)| invalid(why);
+    let mut records = Records::new(bytes, batch.count()).map_err(malformed)?;
+    let base = batch.base_timestamp();
+    let mut i = 0;
+    while let Some(delta) = next_delta(&mut records, compact) {
+        match delta.map_err(malformed)? {
+            None => {
+                let keyless = invalid("a record of a compacted topic must have a key");
+                return Err(Part { record: i, ..keyless });
+            }
+            Some(delta) if times.allow(base.wrapping_add(delta)) => i += 1,
+            Some(_) => {
+                let message = Some("a record's timestamp is too far from the broker's time");
+                return Err(Part { record: i, message, ..refused(ErrorCode::INVALID_TIMESTAMP) });
+            }
         }
     }
     Ok(())
+}
+
+/// The timestamp's delta of the next record; where keys count, `None` in it for one without.
+#[inline(always)]
+fn next_delta(records: &mut Records<'_>, keys: bool) -> Option<Result<Option<i64>, Malformed>> {
+    if !keys {
+        return Some(records.next_timestamp_delta()?.map(Some));
+    }
+    let record = records.next()?;
+    Some(record.map(|record| record.key.is_some().then_some(record.timestamp_delta)))
 }
 
 /// What is answered to a batch that cannot be inflated.

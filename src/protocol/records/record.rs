@@ -43,8 +43,7 @@ pub enum ControlType {
 
 /// Takes a varint length and that many bytes; -1 is null.
 ///
-/// Inlined always, as all that reads a record is: a walk that wants no more of a record than whether
-/// it is one takes half the time then.
+/// Inlined always, as all that reads a record is: a walk takes half the time then.
 #[inline(always)]
 fn nullable<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     match r.varint()? {
@@ -63,6 +62,16 @@ fn header<'a>(r: &mut Reader<'a>) -> Result<HeaderRef<'a>> {
 }
 
 impl<'a> Record<'a> {
+    /// Passes over the record at the front of `r`; gives its timestamp's delta.
+    #[inline(always)]
+    fn read_timestamp_delta(r: &mut Reader<'a>) -> Result<i64> {
+        let length = usize::try_from(r.varint()?);
+        let length = length.map_err(|_| Malformed("negative record length"))?;
+        let mut body = Reader::new(r.take(length)?);
+        body.i8()?;
+        body.varlong()
+    }
+
     /// Reads the record at the front of `r` and checks it in full, headers included.
     #[inline(always)]
     fn read(r: &mut Reader<'a>) -> Result<Self> {
@@ -137,6 +146,29 @@ impl<'a> Records<'a> {
         self.left = 0;
         self.rest = Reader::new(&[]);
     }
+
+    /// Takes the next record as [`Iterator::next`] does, but looks at no more of it than its length and
+    /// its timestamp's delta, which it gives. For who wants to know whether there are as many records as
+    /// the header says: it takes a fraction of the time.
+    #[inline(always)]
+    pub fn next_timestamp_delta(&mut self) -> Option<Result<i64>> {
+        let Some(left) = self.left.checked_sub(1) else { return self.after_last().map(Err) };
+        self.left = left;
+        let delta = Record::read_timestamp_delta(&mut self.rest);
+        if delta.is_err() {
+            self.end();
+        }
+        Some(delta)
+    }
+
+    /// What is wrong behind the last record.
+    fn after_last(&mut self) -> Option<Malformed> {
+        if self.rest.left() == 0 {
+            return None;
+        }
+        self.end();
+        Some(Malformed("bytes after the last record"))
+    }
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -144,13 +176,7 @@ impl<'a> Iterator for Records<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        let Some(left) = self.left.checked_sub(1) else {
-            if self.rest.left() == 0 {
-                return None;
-            }
-            self.end();
-            return Some(Err(Malformed("bytes after the last record")));
-        };
+        let Some(left) = self.left.checked_sub(1) else { return self.after_last().map(Err) };
         self.left = left;
         let record = Record::read(&mut self.rest);
         if record.is_err() {
