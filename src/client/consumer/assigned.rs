@@ -150,6 +150,8 @@ pub(in crate::client) struct Assignments {
     /// How many answers may be asked for or held at a time: all there can be, or fewer after memory
     /// ran out. See `fetch_window`.
     pub(super) window: usize,
+    /// Pairs of a consumer and a node that there are now.
+    pub(super) in_use: usize,
     /// Answers since memory ran out or the window grew.
     pub(super) calm: u32,
     /// Whose turn it is to fetch: consumers times nodes, counted through.
@@ -171,6 +173,7 @@ impl Assignments {
             returns_seen: 0,
             starving: None,
             window: pairs,
+            in_use: 0,
             calm: 0,
             next_turn: 0,
             nodes: limits.max_nodes,

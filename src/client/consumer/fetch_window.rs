@@ -3,7 +3,8 @@
 //! All there can be, one for each consumer and node, as long as there is memory. An answer with
 //! compressed batches needs a block besides its own; where many are under way in a small pool, each
 //! holds what another one waits for. So the window is halved when memory runs out, down to one answer,
-//! and grows by one after [`CALM`] answers. While it is narrow, those that wait take turns.
+//! and grows by one after [`CALM`] answers, until it holds all of the pairs that are in use. While it is
+//! narrow, those that wait take turns.
 #![deny(clippy::disallowed_types, clippy::disallowed_macros)]
 
 use super::assigned::Assignments;
@@ -13,14 +14,9 @@ use crate::client::client::Client;
 const CALM: u32 = 16;
 
 impl Assignments {
-    /// All pairs of a consumer and a node.
-    fn pairs(&self) -> usize {
-        self.traffic.len()
-    }
-
     /// Whether some have to wait for their turn.
     pub(super) fn is_narrow(&self) -> bool {
-        self.window < self.pairs()
+        self.window < self.in_use
     }
 
     /// Answers that are asked for or held.
@@ -30,7 +26,7 @@ impl Assignments {
 
     /// How many more may be asked for.
     pub(super) fn room_in_window(&self) -> usize {
-        if self.is_narrow() { self.window.saturating_sub(self.under_way()) } else { self.pairs() }
+        if self.is_narrow() { self.window.saturating_sub(self.under_way()) } else { self.in_use }
     }
 
     /// An answer came.

@@ -57,6 +57,7 @@ impl Client {
         }
         let used = (self.cluster.used() as usize).max(1);
         let turns = self.consumers.capacity() * used;
+        self.assigned.in_use = self.consumers.len() * used;
         let mut room = self.assigned.room_in_window();
         let first = self.assigned.next_turn;
         for turn in (first..turns).chain(0..first.min(turns)) {

@@ -172,7 +172,7 @@ fn look(batch: &BatchView<'_>, rules: &Rules<'_>, next: i64) -> Result<Option<u3
     let count =
         u32::try_from(batch.count()).ok().filter(|&count| i64::from(count) <= i64::from(delta) + 1);
     let count = count.ok_or(Error::Protocol("a batch whose record count cannot be"))?;
-    if base >= rules.position || batch.attributes().is_compressed() {
+    if base >= rules.position || attributes.is_compressed() {
         return Ok(Some(count));
     }
     // The position lies within the batch.

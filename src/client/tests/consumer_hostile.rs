@@ -179,6 +179,9 @@ fn who_waits_for_memory_is_at_rest() {
             seen += world.records().len();
         }
         assert_eq!(seen, 4 * partitions);
+        // One node has nobody to make room for: it is asked as patiently as before.
+        let fetched = fetches(&world);
+        assert!(fetched.len() > 1 && fetched.iter().all(|fetch| fetch.1 == 500), "{fetched:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::cluster::Act;
 use super::consumer::batch;
-use super::world::{MS, Setup, World};
+use super::world::{BROKERS, MS, Setup, World};
 use crate::client::random::Random;
 use crate::client::{ClientEvent, ClientLimits, RecordCursor, TopicId};
 use crate::net::pool::{Lease, Priority, SharedLease};
@@ -15,8 +15,6 @@ use crate::protocol::records::test_batches::compressed_batch;
 use core::time::Duration;
 
 const PARTS: usize = 6;
-const BROKERS: [(i32, &str); 3] =
-    [(1, "10.0.0.1:9092"), (2, "10.0.0.2:9092"), (3, "10.0.0.3:9092")];
 
 struct Storm {
     world: World,

@@ -1,7 +1,7 @@
 //! Random faults, by seed: whatever happens, each record has one outcome and the outcome is true.
 
 use super::cluster::Act;
-use super::world::{MS, Setup, World};
+use super::world::{BROKERS, MS, Setup, World};
 use crate::client::random::Random;
 use crate::client::{ClientEvent, ClientLimits, Outcome, TopicId};
 use crate::error::Error;
@@ -10,8 +10,6 @@ use crate::protocol::ApiKey;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 const PARTITIONS: i32 = 3;
-const BROKERS: [(i32, &str); 3] =
-    [(1, "10.0.0.1:9092"), (2, "10.0.0.2:9092"), (3, "10.0.0.3:9092")];
 
 struct Run {
     world: World,

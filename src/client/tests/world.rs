@@ -20,6 +20,9 @@ use core::time::Duration;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+/// Three brokers, for worlds that need more than one.
+pub(super) const BROKERS: [(i32, &str); 3] =
+    [(1, "10.0.0.1:9092"), (2, "10.0.0.2:9092"), (3, "10.0.0.3:9092")];
 pub(super) const MS: Duration = Duration::from_millis(1);
 
 pub(super) struct World {
